@@ -1,0 +1,2 @@
+// Stands in where cuRAND's headers are missing: clang's CUDA wrapper includes this one always.
+#pragma once
