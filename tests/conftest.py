@@ -12,12 +12,9 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SOURCE_FIXTURES = {
@@ -92,12 +89,12 @@ def toolchain() -> Any:
 
 
 @pytest.fixture(scope="session")
-def postgres_url() -> Iterator[str]:
+def postgres_url() -> str:
     """URL of an empty PostgreSQL database that the tests may fill."""
     url = os.environ.get("OPSCANNER_TEST_POSTGRES")
     if not url:
         pytest.skip("OPSCANNER_TEST_POSTGRES is not set: nothing was tried on PostgreSQL")
-    yield url
+    return url
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""``make accuracy``: scan the units that the ground truth covers, and print how the casts agree with LLVM IR.
+
+Exit code 1 when a figure that the project asks of itself is not reached.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import ground_truth
+from measure import cost_of, read_json, scan_command, sources
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", type=Path, help="PyTorch 2.6.0 (default: brought by scripts/get_sources.sh)")
+    parser.add_argument("--db", help="compare what this database holds, without a scan (file or URL)")
+    parser.add_argument("--list", type=int, default=20, metavar="N", help="differences to print of each kind")
+    options = parser.parse_args()
+    truth = ground_truth.load_truth()
+    with tempfile.TemporaryDirectory(prefix="opscanner-accuracy-") as folder:
+        database = options.db or f"{folder}/accuracy.sqlite"
+        if not options.db:
+            root = options.root or sources("pytorch-2.6.0", "pytorch-v2.6.0")
+            cost = cost_of(scan_command(root, truth, database))
+            print(f"scanned in {cost.elapsed_s:.0f} s ({cost.cpu_s:.0f} s CPU)", file=sys.stderr)
+        casts = json.loads(read_json("casts", "--db", database))
+        arithmetic = json.loads(read_json("arithmetic", "--db", database))
+    return report(truth, casts, arithmetic, options.list)
+
+
+def report(truth: dict[str, Any], casts: list[Any], arithmetic: list[Any], most: int) -> int:
+    """Print the comparison; 1 when a figure is not reached."""
+    recall, precision, untold = ground_truth.compare_casts(truth, casts)
+    print(f"translation units    {len(truth)}")
+    for how, agreement in recall.items():
+        show(f"recall, {how}", agreement, "missed", most)
+    show("precision", precision, "not in IR", most)
+    print(f"  {untold} more stand where no device code was emitted: IR cannot tell")
+    for agreement, word in zip(
+        ground_truth.compare_arithmetic(truth, arithmetic), ("missed", "not in IR"), strict=True
+    ):
+        show(f"16-bit arithmetic, {agreement.name}", agreement, word, most)
+    reached = (
+        recall["direct"].share >= ground_truth.LEAST_RECALL
+        and recall["library_call"].share >= ground_truth.LEAST_LIBRARY_RECALL
+        and precision.share >= ground_truth.LEAST_PRECISION
+    )
+    print("asked for: direct recall 0.995, library_call recall 0.90, precision 0.98:", "yes" if reached else "NO")
+    return 0 if reached else 1
+
+
+def show(title: str, agreement: ground_truth.Agreement, word: str, most: int) -> None:
+    print(f"{title:30} {agreement.share:.4f}  ({agreement.hits} of {agreement.total})")
+    for difference in agreement.differences[:most]:
+        print(f"  {word}:", *difference)
+    if len(agreement.differences) > most:
+        print(f"  ... and {len(agreement.differences) - most} more (--list)")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
