@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -69,3 +71,32 @@ def test_every_folder_of_code_is_a_package() -> None:
     for top in ("opscanner", "compile_db"):
         for file in (REPOSITORY / top).rglob("*.py"):
             assert (file.parent / "__init__.py").exists(), f"{file.parent.relative_to(REPOSITORY)} has no __init__.py"
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_every_file_of_the_packages(tmp_path: Path) -> None:
+    tops = ("opscanner", "compile_db")
+    copy = tmp_path / "copy"
+    for top in tops:
+        shutil.copytree(REPOSITORY / top, copy / top, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(REPOSITORY / name, copy / name)
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        tmp_path,
+        ".",
+    ]
+    subprocess.run(command, cwd=copy, check=True, stdin=subprocess.DEVNULL)
+    (wheel,) = tmp_path.glob("*.whl")
+    packed = set(zipfile.ZipFile(wheel).namelist())
+    files = {str(file.relative_to(copy)) for top in tops for file in (copy / top).rglob("*") if file.is_file()}
+    missing = {name for name in files if name not in packed and not name.startswith("build/")}
+    assert not missing
+    assert any(name.endswith("licenses/LICENSE") for name in packed)
