@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 DONE_IN_PART = 3  # opscanner's exit code when something was skipped
@@ -37,19 +38,30 @@ class Cost:
     peak_mib: float
 
 
-def cost_of(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Cost:
-    """Run ``command`` to its end, output to stderr, and count its descendants too, waited for by it or not.
+def cost_of(
+    command: Sequence[str],
+    environment: Mapping[str, str] | None = None,
+    accepted: Sequence[int] = (0, DONE_IN_PART),
+    log: IO[bytes] | None = None,
+) -> Cost:
+    """Run ``command`` to its end, and count its descendants too, waited for by it or not.
+
+    Its output goes to ``log``, or else to stderr.
 
     Raises
     ------
     SystemExit
-        It failed; exit code 3 of opscanner (something was skipped, and it said what) passes.
+        Its exit code is none of those ``accepted``; opscanner's 3 says that something was skipped, and what.
     """
     # Orphans (a pool's fork server outlives its parent) become our children, so that wait4 tells their share as well.
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     start = time.monotonic()
     process = subprocess.Popen(
-        command, env={**os.environ, **(environment or {})}, stdin=subprocess.DEVNULL, stdout=sys.stderr
+        command,
+        env={**os.environ, **(environment or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=log or sys.stderr,
+        stderr=log or sys.stderr,
     )
     cpu_s, peak_kib, status = 0.0, 0, 0
     try:
@@ -65,7 +77,7 @@ def cost_of(command: Sequence[str], environment: Mapping[str, str] | None = None
     except BaseException:
         process.send_signal(signal.SIGINT)
         raise
-    if status not in (0, DONE_IN_PART):
+    if status not in accepted:
         sys.exit(f"{' '.join(command[:4])} ... ended with {status}")
     return Cost(cpu_s, time.monotonic() - start, peak_kib / 1024)
 
