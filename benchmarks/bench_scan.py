@@ -43,10 +43,10 @@ def main() -> int:
     print(subprocess.run([clang, "--version"], check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[0])
     with tempfile.TemporaryDirectory(prefix="opscanner-bench-") as folder:
         cache = Path(folder, "cache")
-        environment = {"XDG_CACHE_HOME": str(cache)}
-        headers = cost_of([sys.executable, __file__, "--make-headers", str(root), str(cache / "opscanner")])
+        environment = {"OPSCANNER_CACHE": str(cache)}
+        headers = cost_of([sys.executable, __file__, "--make-headers", str(root), str(cache)])
         print(f"headers by torchgen, once for a checkout: {headers.cpu_s:.1f} s CPU")
-        commands = device_commands(root, cache / "opscanner", units)
+        commands = device_commands(root, cache, units)
         if options.baseline_cpu_s is None:
             baseline = clang_cost(clang, root, commands)
         else:
