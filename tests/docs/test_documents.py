@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
 
-from opscanner.cli import main
+command_line = importlib.import_module("opscanner.cli.main")
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 DOCUMENTS = sorted([*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md"), REPOSITORY / "data" / "README.md"])
@@ -18,10 +21,13 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#([^)\s]+))?\)")
 HEADING = re.compile(r"^#+\s+(.*?)\s*$", re.MULTILINE)
 
 
-def commands(command: click.Command = main, name: str = "opscanner") -> Iterator[tuple[str, click.Command]]:
+def commands(command: click.Command = command_line.cli, name: str = "opscanner") -> Iterator[tuple[str, click.Command]]:
     yield name, command
     if isinstance(command, click.Group):
-        for word, child in command.commands.items():
+        context = click.Context(command)
+        for word in command.list_commands(context):
+            child = command.get_command(context, word)
+            assert child is not None
             yield from commands(child, f"{name} {word}")
 
 
@@ -47,6 +53,27 @@ def test_every_command_has_a_section_that_names_each_option(name: str, command: 
 def test_no_section_describes_a_command_that_is_gone() -> None:
     headings = re.findall(r"^## `(opscanner[^`]*)`$", COMMANDS_PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     assert set(headings) <= {name for name, _ in commands()}
+
+
+def test_every_exit_code_is_in_the_table() -> None:
+    codes = {value for name, value in vars(command_line).items() if name.startswith("EXIT_")}
+    table = COMMANDS_PAGE.read_text(encoding="utf-8").split("\n\n")[2]
+    assert {int(code) for code in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)} == codes
+
+
+def test_every_environment_variable_of_ours_is_documented() -> None:
+    page = COMMANDS_PAGE.read_text(encoding="utf-8")
+    for top in ("opscanner", "compile_db"):
+        for file in (REPOSITORY / top).rglob("*.py"):
+            for name in re.findall(r"\bOPSCANNER_[A-Z_]+\b", file.read_text(encoding="utf-8")):
+                assert f"`{name}`" in page, f"{name} in {file.name} is not documented"
+
+
+def test_the_schema_page_is_what_the_command_prints() -> None:
+    program = "import sys; from opscanner.cli import main; sys.exit(main(['schema', '--markdown']))"
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    page = (REPOSITORY / "docs" / "schema.md").read_text(encoding="utf-8")
+    assert page == done.stdout, "accept with: opscanner schema --markdown > docs/schema.md"
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(REPOSITORY)))
