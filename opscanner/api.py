@@ -1,0 +1,292 @@
+"""The pipeline as a handful of functions: scan a source tree, then ask what it holds.
+
+>>> from opscanner import api                                                    # doctest: +SKIP
+>>> api.scan("~/src/pytorch", only=["*SoftMax.cu"], db="opscanner.sqlite")      # doctest: +SKIP
+>>> [cast for cast in api.casts(db="opscanner.sqlite", to_format="float16")]    # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from opscanner import __version__
+from opscanner.errors import FrontendError, OpscannerError, UsageError
+from opscanner.graph import chains as graph_chains
+from opscanner.graph import networks, queries, readonly, schema_docs
+from opscanner.results import (
+    ArithmeticRow,
+    CastRow,
+    Chain,
+    Coverage,
+    DoctorLine,
+    QueryResult,
+    ScanSummary,
+    UnitRow,
+)
+from opscanner.scanning import DEFAULT_TIMEOUT_S, Passes, Progress, ScanRequest, check_root, run_scan
+
+if TYPE_CHECKING:
+    import networkx
+
+DEFAULT_DATABASE = "opscanner.sqlite"
+
+
+def database_name(db: str | None) -> str:
+    """The database to use: the one given, else ``OPSCANNER_DB``, else ``opscanner.sqlite`` in the current folder."""
+    return db or os.environ.get("OPSCANNER_DB") or DEFAULT_DATABASE
+
+
+def scan(
+    root: str,
+    *,
+    compile_db: str | None = None,
+    framework: str = "auto",
+    only: Sequence[str] = (),
+    db: str | None = None,
+    jobs: int | None = None,
+    cuda_path: str | None = None,
+    passes: Passes = "device",
+    precompiled_header: bool = True,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    rescan: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+    log: Callable[[str], None] = lambda message: None,
+) -> ScanSummary:
+    """Scans a source tree into a database, a translation unit at a time.
+
+    An interrupted scan goes on where it stopped when it is asked for again with the same root, ``compile_db``,
+    ``only`` and ``passes`` and the same tools: units whose compile command is the same are not scanned again. A scan
+    that had finished is done afresh, and replaces what it finds anew; units that are no longer there are deleted,
+    unless ``only`` chose some.
+
+    Parameters
+    ----------
+    root : str
+        A checkout, a folder with sources, or one source file.
+    compile_db : str, optional
+        A ``compile_commands.json``; without it one is made.
+    framework : str
+        ``pytorch``, ``tensorflow`` or ``auto``.
+    only : sequence of str
+        Globs; a unit is scanned when one matches its path below the root, or the end of it.
+    passes : str
+        Which of clang's two compilations of a CUDA file to see: ``device``, ``host`` or ``both``.
+    timeout_s : float
+        Seconds after which a unit is given up.
+    rescan : bool
+        Begin afresh even though an interrupted scan could go on.
+    progress : callable, optional
+        Called after each unit.
+    log : callable
+        Called with sentences about what takes time.
+
+    Raises
+    ------
+    UsageError
+        When ``root`` is missing, or ``only`` matches nothing.
+    DatabaseError
+        When the database cannot be opened or written.
+    """
+    request = ScanRequest(
+        root=check_root(root),
+        database=database_name(db),
+        compile_db=compile_db,
+        framework=framework,
+        only=tuple(only),
+        jobs=jobs,
+        cuda_path=cuda_path,
+        passes=passes,
+        precompiled_header=precompiled_header,
+        timeout_s=timeout_s,
+        rescan=rescan,
+    )
+    return run_scan(request, progress, log)
+
+
+def casts(
+    *,
+    db: str | None = None,
+    operator: str | None = None,
+    file: str | None = None,
+    from_format: str | None = None,
+    to_format: str | None = None,
+    function: str | None = None,
+    framework: str | None = None,
+) -> list[CastRow]:
+    """Cast sites, in the order of their places. ``file`` is a glob; ``function`` a qualified name or the end of one."""
+    _no_operators_yet(operator)
+    with queries.reading(database_name(db)) as connection:
+        return queries.find_casts(
+            connection,
+            file=file,
+            from_format=from_format,
+            to_format=to_format,
+            function=function,
+            framework=framework,
+        )
+
+
+def arithmetic(
+    *,
+    db: str | None = None,
+    operator: str | None = None,
+    file: str | None = None,
+    format: str | None = None,
+    accumulator: str | None = None,
+    category: str | None = None,
+    operation: str | None = None,
+    function: str | None = None,
+    framework: str | None = None,
+) -> list[ArithmeticRow]:
+    """Places where something is computed, with the format it is computed in."""
+    _no_operators_yet(operator)
+    with queries.reading(database_name(db)) as connection:
+        return queries.find_arithmetic(
+            connection,
+            file=file,
+            format_=format,
+            accumulator=accumulator,
+            category=category,
+            operation=operation,
+            function=function,
+            framework=framework,
+        )
+
+
+def _no_operators_yet(operator: str | None) -> None:
+    if operator is not None:
+        raise UsageError(
+            "kernels are not attributed to operators yet",
+            "filter with --file or --function instead of --operator",
+        )
+
+
+def chains(
+    cast: str | int, *, db: str | None = None, depth: int = 12, steps: int = 200, instances: int = 1
+) -> list[Chain]:
+    """Def-use chains through a cast: back to where its value comes from, forward to where it goes.
+
+    Parameters
+    ----------
+    cast : str or int
+        A cast's id, or ``FILE:LINE`` for every cast on that line.
+    depth : int
+        Edges to follow each way.
+    steps : int
+        Nodes to show each way.
+    instances : int
+        Function instances of each cast to follow; different bindings of formats give different chains.
+    """
+    with queries.reading(database_name(db)) as connection:
+        found = queries.find_cast(connection, str(cast))
+        return [
+            chain
+            for row in found
+            for chain in graph_chains.trace(connection, row, depth=depth, steps=steps, instances=instances)
+        ]
+
+
+def sql(query: str, *, db: str | None = None, limit: int | None = None, timeout_s: float | None = None) -> QueryResult:
+    """Rows of a query over the tables and views; nothing can be written (see :mod:`opscanner.graph.readonly`)."""
+    return readonly.run_query(database_name(db), query, limit=limit, timeout_s=timeout_s)
+
+
+def graph(
+    *,
+    db: str | None = None,
+    function: str | None = None,
+    cast: str | int | None = None,
+    radius: int = 3,
+) -> networkx.MultiDiGraph[int]:
+    """The graph as networkx sees it: of a function, of the neighbourhood of a cast, or whole."""
+    if function is not None and cast is not None:
+        raise UsageError("a graph is of a function or of a cast, not of both", "leave --function or --cast out")
+    with queries.reading(database_name(db)) as connection:
+        if cast is not None:
+            rows = queries.find_cast(connection, str(cast))
+            return networks.around_casts(connection, [row.id for row in rows], radius=radius)
+        if function is not None:
+            return networks.of_function(connection, function)
+        return networks.whole(connection)
+
+
+def write_graphml(network: networkx.MultiDiGraph[int], stream: IO[bytes]) -> None:
+    """A graph of :func:`graph` as GraphML."""
+    networks.write_graphml(network, stream)
+
+
+def node_link(network: networkx.MultiDiGraph[int]) -> dict[str, Any]:
+    """A graph of :func:`graph` as networkx's node-link data, which JSON can hold."""
+    return networks.node_link(network)
+
+
+def schema_text(names: Sequence[str] = (), *, markdown: bool = False) -> str:
+    """What tables and views hold, column by column."""
+    return schema_docs.markdown() if markdown else schema_docs.text(names)
+
+
+def coverage(*, db: str | None = None) -> list[Coverage]:
+    """How much of each scanned source tree was seen."""
+    with queries.reading(database_name(db)) as connection:
+        return queries.coverage(connection)
+
+
+def units(*, db: str | None = None, status: str | None = None) -> list[UnitRow]:
+    """Translation units and what became of them."""
+    with queries.reading(database_name(db)) as connection:
+        return queries.find_units(connection, status)
+
+
+def doctor(cuda_path: str | None = None) -> list[DoctorLine]:
+    """What a scan needs: is it there, where, and what its absence costs."""
+    import compile_db
+
+    lines = [
+        DoctorLine("opscanner", True, __version__, ""),
+        DoctorLine("Python", True, f"{platform.python_version()} ({sys.platform})", ""),
+        *_library(),
+    ]
+    try:
+        toolchain = compile_db.find_toolchain(cuda_path)
+    except compile_db.CompileDatabaseError as error:
+        raise OpscannerError(": ".join(filter(None, (error.where, error.what))), error.hint) from error
+    seen = {line.name for line in lines}
+    lines += [
+        DoctorLine(finding.name, finding.found, finding.detail, "" if finding.found else finding.cost_of_absence)
+        for finding in toolchain.findings
+        if finding.name not in seen
+    ]
+    costs = {
+        "torch": "unbuilt PyTorch checkouts cannot be scanned: no torchgen",
+        "tensorflow-cpu": "unbuilt TensorFlow checkouts cannot be scanned",
+        "psycopg": "no PostgreSQL; SQLite needs nothing",
+    }
+    lines += [_package(name, cost) for name, cost in costs.items()]
+    gpu = Path("/dev/nvidia0").exists()
+    return [
+        *lines,
+        DoctorLine("GPU", gpu, "/dev/nvidia0" if gpu else "none", "" if gpu else "none: scans need no GPU"),
+    ]
+
+
+def _library() -> list[DoctorLine]:
+    from opscanner.frontend import library_versions
+
+    try:
+        versions: dict[str, Any] = dict(library_versions())
+    except FrontendError as error:
+        return [DoctorLine("libclang", False, error.what, error.hint or "nothing can be parsed")]
+    return [DoctorLine("libclang", True, ", ".join(f"{name} {value}" for name, value in versions.items()), "")]
+
+
+def _package(name: str, costs: str) -> DoctorLine:
+    try:
+        return DoctorLine(name, True, importlib.metadata.version(name), "")
+    except importlib.metadata.PackageNotFoundError:
+        return DoctorLine(name, False, "not installed", costs)

@@ -1,0 +1,1 @@
+"""Rows to text: one file an output format, each with ``render(..., stream)``."""

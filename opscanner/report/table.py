@@ -1,0 +1,43 @@
+"""Rows as an aligned table for people; no column is cut, so that every name can be copied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import IO, Any
+
+
+def render(columns: Sequence[str], rows: Iterable[Sequence[Any]], stream: IO[str]) -> None:
+    """Writes a header, a rule and a line a row; numbers are aligned to the right.
+
+    Newlines and tabs inside a value are shown escaped, so that a row stays a line.
+    """
+    values = list(rows)
+    cells = [[_text(value) for value in row] for row in values]
+    widths = [len(name) for name in columns]
+    for shown in cells:
+        widths = [max(width, len(cell)) for width, cell in zip(widths, shown, strict=True)]
+    _line(columns, widths, [False] * len(columns), stream)
+    stream.write("  ".join("-" * width for width in widths).rstrip() + "\n")
+    for row, shown in zip(values, cells, strict=True):
+        _line(shown, widths, [isinstance(value, (int, float)) for value in row], stream)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool], stream: IO[str]) -> None:
+    padded = (
+        cell.rjust(width) if is_right else cell.ljust(width)
+        for cell, width, is_right in zip(cells, widths, right, strict=True)
+    )
+    stream.write("  ".join(padded).rstrip() + "\n")
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, (tuple, list)):
+        return ", ".join(map(str, value))
+    # Control characters could move a terminal's cursor; a scanned checkout may come from anyone.
+    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in str(value))

@@ -1,0 +1,230 @@
+"""Row types that rooms hand to each other: what queries give and reports print."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+
+class CastRow(NamedTuple):
+    """A cast site. ``reached_from`` is the contract's ``pass``: ``device`` or ``host``."""
+
+    id: int
+    framework: str
+    version: str
+    file: str
+    line: int
+    column: int
+    function: str
+    from_format: str
+    to_format: str
+    direction: str
+    form: str
+    constant: bool
+    written_type: str
+    reached_from: str
+    operators: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """The object that ``opscanner casts --format json`` prints: the keys that scripts depend on."""
+        return {
+            "framework": self.framework,
+            "file": self.file,
+            "line": self.line,
+            "column": self.column,
+            "function": self.function,
+            "from": self.from_format,
+            "to": self.to_format,
+            "direction": self.direction,
+            "form": self.form,
+            "constant": self.constant,
+            "written_type": self.written_type,
+            "pass": self.reached_from,
+            "operators": list(self.operators),
+            "patterns": list(self.patterns),
+        }
+
+
+class ArithmeticRow(NamedTuple):
+    """A place where something is computed in a floating-point format."""
+
+    id: int
+    framework: str
+    version: str
+    file: str
+    line: int
+    column: int
+    function: str
+    operation: str
+    category: str
+    format: str
+    accumulator: str
+    constant: bool
+    reached_from: str
+    operators: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """The object that ``opscanner arithmetic --format json`` prints."""
+        return {
+            "framework": self.framework,
+            "file": self.file,
+            "line": self.line,
+            "column": self.column,
+            "function": self.function,
+            "operation": self.operation,
+            "category": self.category,
+            "format": self.format,
+            "accumulator": self.accumulator,
+            "pass": self.reached_from,
+            "operators": list(self.operators),
+        }
+
+
+@dataclass(frozen=True)
+class QueryResult:
+    """Columns and rows of a query; ``truncated`` when there were more rows than the limit."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    truncated: bool = False
+
+
+class ChainStep(NamedTuple):
+    """One node of a def-use chain.
+
+    ``depth`` counts edges from the cast; ``parent`` is the index, in the same list, of the step it hangs on (-1: the
+    cast itself); ``edge`` is why the value flows; ``again`` when the node was drawn before; ``more`` when the bound
+    stopped the walk here.
+    """
+
+    node: int
+    parent: int
+    depth: int
+    edge: str
+    kind: str
+    operation: str
+    format: str
+    from_format: str
+    function: str
+    bindings: str
+    file: str
+    line: int
+    column: int
+    constant: bool
+    text: str
+    again: bool = False
+    more: bool = False
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Where the value of a cast comes from and where it goes, for one function instance."""
+
+    cast: CastRow
+    node: int
+    bindings: str
+    origins: tuple[ChainStep, ...]
+    sinks: tuple[ChainStep, ...]
+
+
+class UnitRow(NamedTuple):
+    """A translation unit of the coverage report."""
+
+    framework: str
+    version: str
+    file: str
+    cuda_pass: str
+    configuration: str
+    status: str
+    reason: str
+    errors: int
+    functions: int
+    functions_with_error: int
+    device_functions_with_error: int
+    nodes: int
+    casts: int
+    parse_cpu_s: float
+    walk_cpu_s: float
+    peak_rss_mib: float
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How much of a source tree was seen.
+
+    Parameters
+    ----------
+    statuses : mapping of str to int
+        Units by status: ``ok``, ``errors``, ``skipped``.
+    functions, functions_with_error, device_functions_with_error : int
+        Function instances, counted once however many units share them; those with an error in their body; those
+        among them that device code reaches.
+    units_with_device_error : int
+        Units with an error inside a device function.
+    nodes, edges, cast_sites, arithmetic_sites : int
+        What the graph holds.
+    missing_headers : mapping of str to int
+        Headers not found, with the number of units each one costs.
+    reasons : mapping of str to int
+        Why units were skipped.
+    """
+
+    framework: str
+    version: str
+    root: str
+    finished: bool
+    statuses: Mapping[str, int] = field(default_factory=dict)
+    functions: int = 0
+    functions_with_error: int = 0
+    device_functions: int = 0
+    device_functions_with_error: int = 0
+    units_with_device_error: int = 0
+    missing_bodies: int = 0
+    nodes: int = 0
+    edges: int = 0
+    cast_sites: int = 0
+    constant_cast_sites: int = 0
+    arithmetic_sites: int = 0
+    parse_cpu_s: float = 0.0
+    walk_cpu_s: float = 0.0
+    peak_rss_mib: float = 0.0
+    missing_headers: Mapping[str, int] = field(default_factory=dict)
+    reasons: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def units(self) -> int:
+        """All units, skipped ones too."""
+        return sum(self.statuses.values())
+
+    @property
+    def partial(self) -> bool:
+        """Something could not be analysed: a unit was skipped, or a device function holds an error."""
+        return bool(self.statuses.get("skipped")) or self.device_functions_with_error > 0
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything, in words."""
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {**values, "units": self.units, "partial": self.partial}
+
+
+@dataclass(frozen=True)
+class ScanSummary:
+    """What a scan did: units scanned now, units that an interrupted run had finished, and the whole coverage."""
+
+    database: str
+    scanned: int
+    resumed: int
+    elapsed_s: float
+    coverage: Coverage
+    warnings: tuple[str, ...] = ()
+
+
+class DoctorLine(NamedTuple):
+    """One thing that a scan needs: is it there, where, and what its absence costs."""
+
+    name: str
+    found: bool
+    detail: str
+    costs: str
