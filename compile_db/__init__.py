@@ -7,6 +7,7 @@ arguments that libclang's parse gets. Uses the standard library only, and execut
 from compile_db.command import ClangCommand, CompileCommand, DroppedArgument
 from compile_db.database import CompileDatabase, SkippedEntry, load
 from compile_db.errors import CompileDatabaseError
+from compile_db.synthesize import detect, synthesize
 from compile_db.toolchain import Finding, Toolchain
 from compile_db.toolchain import find as find_toolchain
 from compile_db.translate import translate
@@ -20,7 +21,9 @@ __all__ = [
     "Finding",
     "SkippedEntry",
     "Toolchain",
+    "detect",
     "find_toolchain",
     "load",
+    "synthesize",
     "translate",
 ]

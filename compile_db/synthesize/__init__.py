@@ -1,0 +1,87 @@
+"""Compile databases for trees that nobody has built: which kind a tree is, and who synthesizes that kind."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from compile_db.database import CompileDatabase
+from compile_db.errors import CompileDatabaseError
+from compile_db.synthesize import extension, pytorch, sources
+from compile_db.synthesize.includes import find_sources
+from compile_db.toolchain import Toolchain
+
+
+class Synthesizer(Protocol):
+    """Makes a compile database; writes below ``cache_dir`` only."""
+
+    def __call__(
+        self,
+        root: str | os.PathLike[str],
+        cache_dir: str | os.PathLike[str],
+        toolchain: Toolchain,
+        log: Callable[[str], None] = ...,
+    ) -> CompileDatabase: ...
+
+
+def _tensorflow(
+    root: str | os.PathLike[str],
+    cache_dir: str | os.PathLike[str],
+    toolchain: Toolchain,
+    log: Callable[[str], None] = lambda message: None,
+) -> CompileDatabase:
+    raise CompileDatabaseError(
+        "an unbuilt TensorFlow checkout cannot be scanned yet", where=os.fspath(root),
+        hint="run `bazel aquery --output=jsonproto` in it, and give the file as --compile-db",
+    )  # fmt: skip
+
+
+SYNTHESIZERS: dict[str, Synthesizer] = {
+    "pytorch": pytorch.synthesize,
+    "tensorflow": _tensorflow,
+    "torch_extension": extension.synthesize,
+    "sources": sources.synthesize,
+}
+
+
+def detect(root: str | os.PathLike[str]) -> str:
+    """The kind of tree: ``pytorch``, ``tensorflow``, ``torch_extension`` or ``sources``."""
+    top = Path(root)
+    if (top / "aten/src/ATen/native/native_functions.yaml").is_file():
+        return "pytorch"
+    if (top / "tensorflow/core/kernels").is_dir() and (top / "tensorflow/tensorflow.bzl").is_file():
+        return "tensorflow"
+    for name in ("setup.py", "pyproject.toml"):
+        script = top / name
+        if script.is_file() and re.search(rb"cpp_extension|CUDAExtension|CppExtension", script.read_bytes()):
+            return "torch_extension"
+    includes_torch = re.compile(rb'#[ \t]*include[ \t]*[<"](torch|ATen|c10)/')
+    for path in find_sources(top)[:200] if top.exists() else ():
+        if includes_torch.search(path.read_bytes()[: 1 << 16]):
+            return "torch_extension"
+    return "sources"
+
+
+def synthesize(
+    root: str | os.PathLike[str],
+    cache_dir: str | os.PathLike[str],
+    toolchain: Toolchain,
+    log: Callable[[str], None] = lambda message: None,
+    kind: str = "auto",
+) -> CompileDatabase:
+    """The compile database of an unbuilt tree, of the kind given or detected.
+
+    Raises
+    ------
+    CompileDatabaseError
+        The tree is missing, nothing synthesizes its kind, or its synthesizer cannot do it.
+    """
+    if not os.path.exists(root):
+        raise CompileDatabaseError("does not exist", where=os.fspath(root), hint="check the path")
+    chosen = detect(root) if kind == "auto" else kind
+    if chosen not in SYNTHESIZERS:
+        raise CompileDatabaseError(f"nothing synthesizes the kind {chosen!r}", hint=f"one of {', '.join(SYNTHESIZERS)}")
+    return SYNTHESIZERS[chosen](root, cache_dir, toolchain, log)

@@ -18,6 +18,7 @@ from compile_db.database import CompileDatabase, SkippedEntry
 from compile_db.errors import CompileDatabaseError
 from compile_db.synthesize import torchgen
 from compile_db.synthesize.cache import generated
+from compile_db.synthesize.extension import find_torch
 from compile_db.synthesize.templates import fill_in
 from compile_db.toolchain import Toolchain
 
@@ -48,6 +49,9 @@ CONFIGURATION = {
 # cmake/Dependencies.cmake and aten/src/ATen/CMakeLists.txt of 1.13 to 2.6. The __CUDA_NO_* ones decide which casts exist.
 DEFINES = (
     "-DUSE_CUDA", "-DAT_PER_OPERATOR_HEADERS", "-DTORCH_CUDA_BUILD_MAIN_LIB", "-DCUDA_HAS_FP16=1",
+    "-DCUB_WRAPPED_NAMESPACE=at_cuda_detail", "-DLIBCUDACXX_ENABLE_SIMPLIFIED_COMPLEX_OPERATIONS",
+    "-DCUTLASS_ENABLE_TENSOR_CORE_MMA=1", "-DCUTLASS_ENABLE_SM90_EXTENDED_MMA_SHAPES=1",
+    "-DCUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED", "-DFLASHATTENTION_DISABLE_ALIBI", "-DFLASHATTENTION_DISABLE_SOFTCAP",
     "-D__CUDA_NO_HALF_OPERATORS__", "-D__CUDA_NO_HALF_CONVERSIONS__", "-D__CUDA_NO_HALF2_OPERATORS__",
     "-D__CUDA_NO_BFLOAT16_CONVERSIONS__", "-DUSE_FLASH_ATTENTION", "-DUSE_MEM_EFF_ATTENTION", "-DHAVE_MALLOC_USABLE_SIZE=1",
     "-DNDEBUG",
@@ -114,7 +118,8 @@ def synthesize(
 def _generated_headers(checkout: Path, cache_dir: str | os.PathLike[str], log: Log, extra: tuple[str, ...]) -> Path:
     """The cache's include folder for this checkout."""
     aten = checkout / "aten/src/ATen"
-    wheel = _torch_include(extra)
+    torch = find_torch(extra)
+    wheel = torch / "include" if torch is not None else None
     digest = hashlib.sha256(torchgen.fingerprint(aten, extra).encode())
     templates = {source: checkout / source for source in TEMPLATES if (checkout / source).is_file()}
     for name, path in templates.items():
@@ -144,14 +149,6 @@ def _values(version: str) -> Mapping[str, str]:
     parts = (*version.split("."), "0", "0", "0") if version[:1].isdigit() else ("0", "0", "0")
     names = ("TORCH_VERSION_MAJOR", "TORCH_VERSION_MINOR", "TORCH_VERSION_PATCH")
     return {**CONFIGURATION, **dict(zip(names, parts, strict=False))}
-
-
-def _torch_include(extra_site_packages: tuple[str, ...] = ()) -> Path | None:
-    """``torch/include`` of the installed wheel; torch is not imported."""
-    places = [Path(place, "torch") for place in extra_site_packages]
-    spec = importlib.util.find_spec("torch")
-    places += [Path(place) for place in (spec.submodule_search_locations or ())] if spec else []
-    return next((place / "include" for place in places if (place / "include").is_dir()), None)
 
 
 def _include_dirs(
