@@ -1,0 +1,340 @@
+"""What a call does to formats: conversions, operators of float classes, intrinsics, math, atomics, everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from opscanner.frameworks.functions import CAST_INTRINSICS
+from opscanner.frontend import cursor_kinds as ck
+from opscanner.frontend.expressions import ExpressionWalk
+from opscanner.frontend.float_types import FUNCTION_PROTO, TypeFacts
+from opscanner.frontend.flow import NO_VALUE, Environment, Value, union
+from opscanner.frontend.functions import FunctionFacts, Role
+from opscanner.frontend.recorder import PendingCall
+from opscanner.ir import CastForm, NodeKind
+from opscanner.precision.formats import is_floating
+
+#: Functions of libraries that hand their arguments on unchanged.
+_PASSES_ON = frozenset(
+    "move forward get tie make_tuple make_pair __ldg __ldcs __ldcg __shfl_sync __shfl_xor_sync __shfl_down_sync "
+    "__shfl_up_sync bit_cast as_const addressof ref cref".split()
+)
+_SELECTS = frozenset(("max", "min", "clamp", "__hmax", "__hmin", "__hmax_nan", "__hmin_nan"))
+_ARITHMETIC_INTRINSICS = {
+    "__hadd": "+",
+    "__hsub": "-",
+    "__hmul": "*",
+    "__hdiv": "/",
+    "__hfma": "fma",
+    "__hneg": "-",
+    "__hadd2": "+",
+    "__hsub2": "-",
+    "__hmul2": "*",
+    "__h2div": "/",
+    "__hfma2": "fma",
+    "__hneg2": "-",
+    "__fadd_rn": "+",
+    "__fmul_rn": "*",
+    "__fdividef": "/",
+    "__fdiv_rn": "/",
+    "__frcp_rn": "/",
+}
+_COMPARISONS = frozenset(("==", "!=", "<", ">", "<=", ">=", "<=>"))
+_COMPOUND = {"+=": "+", "-=": "-", "*=": "*", "/=": "/"}
+_BINARY = frozenset("+-*/%")
+
+
+class CallWalk(ExpressionWalk):
+    """Adds calls and lambdas to the walk of expressions.
+
+    Attributes
+    ----------
+    reached_functions : dict
+        Declaration pointer -> facts of every function that this body refers to and that is to be followed.
+    lambdas : list
+        (declaration pointer of the lambda's body, environment at its creation).
+    library_casts : callable
+        Gives the casts that happen inside a library function.
+    """
+
+    library_casts: Callable[[FunctionFacts], tuple[tuple[str, str], ...]]
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.reached_functions: dict[int | None, FunctionFacts] = {}
+        self.lambdas: list[tuple[FunctionFacts, Environment]] = []
+        self._roles: dict[Role, Callable[[int, FunctionFacts, list[int], list[Value]], Value]] = {
+            Role.CONVERSION: self._convert,
+            Role.TYPE_MEMBER: self._type_member,
+            Role.OPERATOR: self._operator,
+            Role.INTRINSIC: self._intrinsic,
+            Role.MATH: self._math,
+            Role.ATOMIC: self._atomic,
+            Role.ORDINARY: self._ordinary,
+        }
+
+    def _declaration(self, index: int) -> Value:
+        referenced = self.lib.clang_getCursorReferenced(self.body.cursors[index])
+        if referenced.kind in ck.FUNCTION_LIKE:
+            self._follow(self.functions.of(referenced))
+            return NO_VALUE
+        return super()._declaration(index)
+
+    def _follow(self, facts: FunctionFacts) -> bool:
+        if facts.follow and facts.has_body:
+            self.reached_functions[facts.cursor.d0] = facts
+            return True
+        return False
+
+    def _call(self, index: int) -> Value:
+        cursor = self.body.cursors[index]
+        referenced = self.lib.clang_getCursorReferenced(cursor)
+        if referenced.kind not in ck.FUNCTION_LIKE:
+            value = self._pass(index)
+            facts = self.body.facts(index)
+            if not facts.floating:
+                return value
+            name = self.unit.spelling(cursor) or "call"
+            return (
+                self.record.node(NodeKind.CALL, index, name, facts.format, value, lanes=facts.lanes, category="call"),
+            )
+        facts = self.functions.of(referenced)
+        if facts.operation == "=" or facts.name == "operator=":
+            return self._class_assignment(index, facts)
+        receiver, arguments = self._operands(index, facts)
+        role = self._roles[facts.role]
+        if facts.role is Role.OPERATOR:
+            return role(index, facts, receiver + arguments, [])
+        values = [self.evaluate(argument) for argument in receiver + arguments]
+        return role(index, facts, receiver + arguments, values)
+
+    def _operands(self, index: int, facts: FunctionFacts) -> tuple[list[int], list[int]]:
+        """(the object a method is called on, the arguments), the callee's own name left out."""
+        body = self.body
+        children = body.children[index]
+        if facts.cursor.kind == ck.CONSTRUCTOR:
+            return [], children
+        receiver: list[int] = []
+        arguments: list[int] = []
+        named = False
+        for child in children:
+            if not named and self._names_callee(child):
+                named = True
+                stripped = body.strip(child)
+                if body.kinds[stripped] == ck.MEMBER_REF_EXPR:
+                    receiver = body.children[stripped][:1]
+                continue
+            arguments.append(child)
+        if not receiver and facts.cursor.kind == ck.CXX_METHOD and facts.name.startswith("operator") and arguments:
+            if len(arguments) > len(facts.parameters):
+                receiver, arguments = arguments[:1], arguments[1:]
+        return receiver, arguments
+
+    def _names_callee(self, index: int) -> bool:
+        stripped = self.body.strip(index)
+        if self.body.kinds[stripped] not in (ck.DECL_REF, ck.MEMBER_REF_EXPR):
+            return False
+        cursor = self.body.cursors[stripped]
+        kind = self.lib.clang_getCanonicalType(self.lib.clang_getCursorType(cursor)).kind
+        if kind == FUNCTION_PROTO:
+            return True
+        return self.lib.clang_getCursorReferenced(cursor).kind in ck.FUNCTION_LIKE
+
+    def _class_assignment(self, index: int, facts: FunctionFacts) -> Value:
+        """``a = b`` where ``a`` is of a class type: a float class, or a struct whose values flow along."""
+        receiver, arguments = self._operands(index, facts)
+        operands = receiver + arguments
+        if len(operands) != 2:
+            return self._pass(index)
+        value = self.evaluate(operands[1])
+        if facts.role is not Role.OPERATOR and self._follow(facts):
+            self._note_call(index, facts, operands[1:], [value], -1)
+        source, target = self.body.facts(operands[1]), self.body.facts(operands[0])
+        if source.format != target.format and facts.role is Role.OPERATOR:
+            form = CastForm.CONVERTING_CONSTRUCTOR
+            value = self.cast(index, value, source.format, target.format, form, constant=self.constant(operands[1]))
+        return self.assign(index, operands[0], value)
+
+    # -- roles ---------------------------------------------------------------------------------------------------
+
+    def _convert(self, index: int, facts: FunctionFacts, operands: list[int], values: list[Value]) -> Value:
+        value = union(values)
+        if facts.cursor.kind == ck.CONSTRUCTOR:
+            if len(operands) != 1:
+                return value
+            source, target = facts.parameters[0] if facts.parameters else None, facts.owner
+            form = CastForm.CONVERTING_CONSTRUCTOR
+        else:
+            source, target, form = facts.owner, facts.result, CastForm.CONVERSION_FUNCTION
+        if source is None or target.format == "bool" or not (source.floating or target.floating):
+            return value
+        constant = bool(operands) and self.constant(operands[0])
+        return self.cast(index, value, source.format, target.format, form, lanes=target.lanes, constant=constant)
+
+    def _type_member(self, index: int, facts: FunctionFacts, operands: list[int], values: list[Value]) -> Value:
+        return union(values)
+
+    def _operator(self, index: int, facts: FunctionFacts, operands: list[int], values: list[Value]) -> Value:
+        """An operator of a float class: mixed formats are brought to one first, then it computes there."""
+        types = [self.body.facts(operand) for operand in operands]
+        operation = facts.operation
+        if operation in _COMPOUND and len(operands) == 2:
+            left = types[0]
+            value = self._mixed(index, operands[1], types[1], self.evaluate(operands[1]), left)
+            return self.update(index, operands[0], _COMPOUND[operation], left, left, value)
+        values = [self.evaluate(operand) for operand in operands]
+        if operation in _COMPARISONS:
+            return self.comparison(index, operation, operands, union(values))
+        computed = facts.result
+        if operation in _BINARY and computed.floating:
+            if len(operands) == 2:
+                values = [
+                    self._mixed(index, operand, found, value, computed)
+                    for operand, found, value in zip(operands, types, values, strict=True)
+                ]
+            return (self.arithmetic(index, operation, computed, union(values), self.constant(index)),)
+        if operation in ("++", "--") and operands:
+            node = self.arithmetic(index, operation[0], types[0], union(values))
+            return self.assign(index, operands[0], (node,))
+        return union(values)
+
+    def _mixed(self, index: int, operand: int, found: TypeFacts, value: Value, computed: TypeFacts) -> Value:
+        if not found.format or found.format == computed.format:
+            return value
+        constant = self.constant(operand)
+        return self.cast(index, value, found.format, computed.format, CastForm.MIXED_OPERATOR, constant=constant)
+
+    def _intrinsic(self, index: int, facts: FunctionFacts, operands: list[int], values: list[Value]) -> Value:
+        source, target = CAST_INTRINSICS[facts.name]
+        lanes = max(facts.result.lanes, *(p.lanes for p in facts.parameters), 1)
+        constant = bool(operands) and all(self.constant(operand) for operand in operands)
+        return self.cast(
+            index, union(values), source, target, CastForm.INTRINSIC, facts.name, lanes=lanes, constant=constant
+        )
+
+    def _math(self, index: int, facts: FunctionFacts, operands: list[int], values: list[Value]) -> Value:
+        formats = [t for t in (facts.result, *facts.parameters) if t.floating]
+        computed = formats[0]
+        sources = self._inside_library(index, facts, union(values))
+        node = self.record.node(
+            NodeKind.MATH_CALL,
+            index,
+            facts.operation,
+            computed.format,
+            sources,
+            lanes=computed.lanes,
+            category="math",
+            constant=False,
+        )
+        if self._follow(facts):
+            self._note_call(index, facts, operands, values, -1)
+        return (node,)
+
+    def _atomic(self, index: int, facts: FunctionFacts, operands: list[int], values: list[Value]) -> Value:
+        target = next((t.pointee for t in facts.parameters if is_floating(t.pointee)), "")
+        if not target:
+            target = next((t.format for t in facts.parameters if t.floating), "")
+        if self._follow(facts):
+            self._note_call(index, facts, operands, values, -1)
+        if not target:
+            return union(values)
+        return (
+            self.record.node(
+                NodeKind.ATOMIC,
+                index,
+                facts.operation,
+                target,
+                union(values),
+                accumulator=target,
+                category="atomic",
+            ),
+        )
+
+    def _ordinary(self, index: int, facts: FunctionFacts, operands: list[int], values: list[Value]) -> Value:
+        value = union(values)
+        self._lent(operands, facts)
+        result = self.body.facts(index)
+        if self._follow(facts):
+            node = -1
+            if result.floating and facts.cursor.kind != ck.CONSTRUCTOR:
+                node = self.record.node(
+                    NodeKind.CALL, index, facts.name, result.format, lanes=result.lanes, category="call"
+                )
+            self._note_call(index, facts, operands, values, node)
+            return (node,) if node >= 0 else value
+        if facts.name in _PASSES_ON or facts.cursor.kind == ck.CONSTRUCTOR:
+            return value
+        if facts.name in _SELECTS and result.floating:
+            value = self._inside_library(index, facts, value)
+            return (
+                self.record.node(
+                    NodeKind.SELECTION, index, facts.name, result.format, value, lanes=result.lanes, category="select"
+                ),
+            )
+        operation = _ARITHMETIC_INTRINSICS.get(facts.name)
+        if operation and result.floating:
+            return (self.arithmetic(index, operation, result, value),)
+        value = self._inside_library(index, facts, value)
+        if not result.floating:
+            return value
+        return (
+            self.record.node(
+                NodeKind.CALL, index, facts.name, result.format, value, lanes=result.lanes, category="call"
+            ),
+        )
+
+    def _inside_library(self, index: int, facts: FunctionFacts, value: Value) -> Value:
+        """Casts that happen inside a library function, recorded at its call."""
+        if facts.follow or not facts.has_body:
+            return value
+        for source, target in self.library_casts(facts):
+            node = self.cast(index, value, source, target, CastForm.LIBRARY_CALL, facts.name)
+            value = union((value, node))
+        return value
+
+    def _lent(self, operands: list[int], facts: FunctionFacts) -> None:
+        """A variable passed by address may be written by the callee: a later definition, which does not end others."""
+        for operand in operands:
+            stripped = self.body.strip(operand)
+            if self.body.kinds[stripped] == ck.UNARY and is_floating(self.body.facts(stripped).pointee):
+                variable = self.base_variable(stripped)
+                if variable in self.locals:
+                    name = facts.name
+                    node = self.record.node(NodeKind.CALL, operand, name, self.body.facts(stripped).pointee)
+                    self.flow.add(variable, (node,))
+
+    def _note_call(
+        self, index: int, facts: FunctionFacts, operands: list[int], values: list[Value], node: int
+    ) -> None:
+        receiver = len(operands) - len(facts.parameters)
+        first = -1 if facts.cursor.kind == ck.CXX_METHOD and receiver == 1 else 0
+        arguments = tuple((value, position + first) for position, value in enumerate(values) if value)
+        launch = any(
+            self.body.kinds[child] == ck.CALL
+            and self.unit.spelling(self.body.cursors[child]) in ("cudaConfigureCall", "__cudaPushCallConfiguration")
+            for child in self.body.children[index]
+        )
+        line = self.record.place(index).line
+        self.record.calls.append(PendingCall(node, facts.cursor.d0, arguments, launch, line))
+
+    # -- lambdas -------------------------------------------------------------------------------------------------
+
+    def _lambda(self, index: int) -> Value:
+        cursor = self.body.cursors[index]
+        ctype = self.lib.clang_getCursorType(cursor)
+        captured = NO_VALUE
+        for child in self.unit.children(cursor):
+            if child.kind == ck.DECL_REF:
+                captured = union(
+                    (captured, self.flow.environment.get(self.lib.clang_getCursorReferenced(child).d0, NO_VALUE))
+                )
+        for method in self.unit.methods(ctype):
+            if self.unit.spelling(method) == "operator()":
+                facts = self.functions.of(method)
+                if facts.follow:
+                    self.reached_functions[facts.cursor.d0] = facts
+                    self.lambdas.append((facts, dict(self.flow.environment)))
+        return captured
+
+

@@ -1,0 +1,510 @@
+"""What an expression computes, in which format, from which definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from opscanner.frontend import cursor_kinds as ck
+from opscanner.frontend.body import Body
+from opscanner.frontend.float_types import TypeFacts
+from opscanner.frontend.flow import NO_VALUE, Flow, Value, union
+from opscanner.frontend.functions import FunctionTable
+from opscanner.frontend.parse import Unit, contents
+from opscanner.frontend.recorder import Recorder
+from opscanner.ir import CastForm, EdgeKind, NodeKind
+from opscanner.precision.formats import cast_direction, is_floating
+
+_EXPLICIT_FORMS = {
+    ck.STATIC_CAST: CastForm.STATIC_CAST,
+    ck.C_STYLE_CAST: CastForm.C_STYLE,
+    ck.FUNCTIONAL_CAST: CastForm.FUNCTIONAL,
+}
+_LITERALS = frozenset(
+    {ck.INTEGER_LITERAL, ck.FLOATING_LITERAL, ck.IMAGINARY_LITERAL, ck.CHARACTER_LITERAL, ck.BOOL_LITERAL}
+)
+_RANK = {"float64": 5, "float32": 4, "tfloat32": 3, "bfloat16": 2, "float16": 2}
+THIS = "this"
+
+
+class ExpressionWalk:
+    """Evaluates expressions of one body: emits nodes through the recorder, returns the definitions of a value.
+
+    Parameters
+    ----------
+    unit, functions, body : the unit, its functions, the flattened body
+    """
+
+    def __init__(self, unit: Unit, functions: FunctionTable, body: Body) -> None:
+        self.unit, self.functions, self.body = unit, functions, body
+        self.lib: Any = unit.lib
+        self.flow = Flow()
+        self.record = Recorder(unit, functions, body, self.flow)
+        self.loop_depth = 0
+        self.captures: dict[object, int] = {}
+        self.locals: set[object] = set()
+        self._constant: dict[int, bool] = {}
+        self._table: dict[int, Callable[[int], Value]] = {
+            ck.UNEXPOSED_EXPR: self._implicit,
+            ck.PAREN: self._pass,
+            ck.STATIC_CAST: self._explicit,
+            ck.C_STYLE_CAST: self._explicit,
+            ck.FUNCTIONAL_CAST: self._explicit,
+            ck.DECL_REF: self._declaration,
+            ck.MEMBER_REF_EXPR: self._member,
+            ck.SUBSCRIPT: self._load,
+            ck.BINARY: self._binary,
+            ck.COMPOUND_ASSIGN: self._compound,
+            ck.UNARY: self._unary,
+            ck.CONDITIONAL: self._conditional,
+            ck.FLOATING_LITERAL: self._literal,
+            ck.CALL: self._call,
+            ck.LAMBDA: self._lambda,
+        }
+
+    # -- provided by the classes below and above -----------------------------------------------------------------
+
+    def _call(self, index: int) -> Value:
+        raise NotImplementedError
+
+    def _lambda(self, index: int) -> Value:
+        raise NotImplementedError
+
+    def statement(self, index: int) -> Value:
+        raise NotImplementedError
+
+    # -- evaluation ----------------------------------------------------------------------------------------------
+
+    def evaluate(self, index: int) -> Value:
+        """Definitions that the value of an expression comes from."""
+        handler = self._table.get(self.body.kinds[index])
+        if handler is not None:
+            return handler(index)
+        if self.body.kinds[index] in ck.UNEVALUATED:
+            return NO_VALUE
+        if self.body.kinds[index] >= ck.COMPOUND_STMT - 1:
+            return self.statement(index)
+        return self._pass(index)
+
+    def _pass(self, index: int) -> Value:
+        """Values of all children together."""
+        children = self.body.children[index]
+        if len(children) == 1:
+            return self.evaluate(children[0])
+        return union([self.evaluate(child) for child in children])
+
+    def constant(self, index: int) -> bool:
+        """True for an expression of nothing but literals and ``constexpr`` names: compilers fold it."""
+        found = self._constant.get(index)
+        if found is None:
+            found = self._constant[index] = self._is_constant(index)
+        return found
+
+    def _is_constant(self, index: int) -> bool:
+        kind = self.body.kinds[index]
+        if kind in _LITERALS or kind in ck.UNEVALUATED:
+            return True
+        if kind == ck.DECL_REF:
+            return self._is_constexpr_name(index)
+        if kind == ck.CALL:
+            # a literal through the constructor of a float type: Half(0.5)
+            children = self.body.children[index]
+            return bool(children) and self.body.facts(index).float_class and all(map(self.constant, children))
+        if kind in (ck.UNEXPOSED_EXPR, ck.PAREN, ck.UNARY, ck.BINARY, ck.CONDITIONAL, ck.INIT_LIST) or (
+            kind in ck.EXPLICIT_CASTS
+        ):
+            children = self.body.children[index]
+            return bool(children) and all(self.constant(child) for child in children)
+        return False
+
+    def _is_constexpr_name(self, index: int) -> bool:
+        referenced = self.lib.clang_getCursorReferenced(self.body.cursors[index])
+        if referenced.kind == ck.ENUM_CONSTANT_DECL or referenced.kind == ck.NON_TYPE_PARAMETER:
+            return True
+        if referenced.kind != ck.VAR_DECL or self.body.facts(index).record:
+            return False
+        begin, _end = self.unit.extent(referenced)
+        place = self.unit.cursor_place(referenced)
+        words = contents(self.unit.path(begin.file))[max(0, begin.offset - 40) : place.offset]
+        return b"constexpr" in words.rpartition(b";")[2] and self.evaluated(referenced) is not None
+
+    def evaluated(self, cursor: Any) -> int | None:
+        """Value of a constant integer expression, 0 for a constant of another kind, None when it is no constant."""
+        result = self.lib.clang_Cursor_Evaluate(cursor)
+        if not result:
+            return None
+        try:
+            kind = self.lib.clang_EvalResult_getKind(result)
+            if kind == 1:
+                return int(self.lib.clang_EvalResult_getAsLongLong(result))
+            return 0 if kind else None
+        finally:
+            self.lib.clang_EvalResult_dispose(result)
+
+    # -- casts ---------------------------------------------------------------------------------------------------
+
+    def cast(
+        self,
+        index: int,
+        value: Value,
+        from_format: str,
+        to_format: str,
+        form: CastForm,
+        operation: str = "",
+        *,
+        written_type: str = "",
+        lanes: int = 1,
+        constant: bool = False,
+    ) -> Value:
+        """A CAST node, or ``value`` itself when the formats differ in nothing that matters."""
+        if not from_format or not to_format or cast_direction(from_format, to_format) is None:
+            return value
+        node = self.record.node(
+            NodeKind.CAST,
+            index,
+            operation or form.value,
+            to_format,
+            value,
+            from_format=from_format,
+            form=form,
+            written_type=written_type,
+            lanes=lanes,
+            constant=constant,
+        )
+        return (node,)
+
+    def _implicit(self, index: int) -> Value:
+        children = self.body.children[index]
+        if len(children) != 1:
+            return self._pass(index)
+        child = children[0]
+        value = self.evaluate(child)
+        mine, below = self.body.facts(index), self.body.facts(child)
+        if mine.format == below.format or not (mine.floating or below.floating) or mine.format == "bool":
+            return value
+        sugar = self.record.sugar(index)
+        return self.cast(
+            index,
+            value,
+            below.format,
+            mine.format,
+            CastForm.IMPLICIT,
+            written_type=sugar,
+            lanes=mine.lanes,
+            constant=self.constant(child),
+        )
+
+    def _explicit(self, index: int) -> Value:
+        kind = self.body.kinds[index]
+        children = self.body.children[index]
+        if not children:
+            return NO_VALUE
+        child = children[-1]
+        mine = self.body.facts(index)
+        if not mine.format:
+            return self.evaluate(child)
+        conversion = self._conversion_below(child, mine.format)
+        if conversion >= 0:
+            before = len(self.record.nodes)
+            value = self.evaluate(conversion)
+            made = value[0] if len(value) == 1 else -1
+            if made >= before and self.record.nodes[made].kind is NodeKind.CAST:
+                if self.record.nodes[made].form in (
+                    CastForm.CONVERSION_FUNCTION,
+                    CastForm.CONVERTING_CONSTRUCTOR,
+                    CastForm.IMPLICIT,
+                ):
+                    form = _EXPLICIT_FORMS[kind]
+                    written = self.record.written_type(index)
+                    self.record.amend(made, form=form, operation=form.value, written_type=written)
+            return value
+        value = self.evaluate(child)
+        below = self.body.facts(child)
+        if below.format == mine.format or not (mine.floating or below.floating) or mine.format == "bool":
+            return value
+        return self.cast(
+            index,
+            value,
+            below.format,
+            mine.format,
+            _EXPLICIT_FORMS[kind],
+            written_type=self.record.written_type(index),
+            lanes=mine.lanes,
+            constant=self.constant(child),
+        )
+
+    def _conversion_below(self, index: int, target: str) -> int:
+        """The implicit conversion that carries out an explicit cast to ``target``, -1 when the cast does it itself."""
+        while self.body.kinds[index] in (ck.UNEXPOSED_EXPR, ck.PAREN) and len(self.body.children[index]) == 1:
+            below = self.body.children[index][0]
+            if self.body.facts(index).format == target and self.body.facts(below).format not in ("", target):
+                return index
+            index = below
+        if self.body.kinds[index] == ck.CALL and self.body.facts(index).format == target:
+            return index
+        return -1
+
+    # -- names and memory ----------------------------------------------------------------------------------------
+
+    def variable(self, index: int) -> object:
+        """Identity of the variable that a DECL_REF names; None for functions, enumerators and the like."""
+        referenced = self.lib.clang_getCursorReferenced(self.body.cursors[index])
+        return referenced.d0 if referenced.kind in (ck.VAR_DECL, ck.PARM_DECL) else None
+
+    def _declaration(self, index: int) -> Value:
+        facts = self.body.facts(index)
+        if not (facts.format or facts.pointee or facts.record):
+            return NO_VALUE
+        variable = self.variable(index)
+        if variable is None:
+            return NO_VALUE
+        value = self.flow.environment.get(variable)
+        if value is not None:
+            return value
+        if variable in self.locals or not (facts.floating or is_floating(facts.pointee) or facts.record):
+            return NO_VALUE
+        return (self._capture(index, variable, facts),)
+
+    def _capture(self, index: int, variable: object, facts: TypeFacts) -> int:
+        node = self.captures.get(variable)
+        if node is None:
+            name = self.unit.spelling(self.body.cursors[index])
+            node = self.record.node(
+                NodeKind.CAPTURE, index, name, facts.format or facts.pointee, lanes=facts.lanes
+            )
+            self.captures[variable] = node
+            self.flow.environment[variable] = (node,)
+        return node
+
+    def _member(self, index: int) -> Value:
+        children = self.body.children[index]
+        facts = self.body.facts(index)
+        variable, key = self._member_key(index)
+        if variable is not None:
+            known = self.flow.environment.get(key)
+            if known is not None:
+                return known
+        base = self.evaluate(children[0]) if children else self.flow.environment.get(THIS, NO_VALUE)
+        if not facts.floating or self.body.facts(children[0]).float_class if children else not facts.floating:
+            return base
+        if variable is not None and base:
+            return base
+        name = self.unit.spelling(self.body.cursors[index])
+        return (self.record.node(NodeKind.LOAD, index, name, facts.format, base, lanes=facts.lanes),)
+
+    def _member_key(self, index: int) -> tuple[object, object]:
+        """(variable, identity of its member) for ``local.member`` and ``this->member``."""
+        children = self.body.children[index]
+        member = self.lib.clang_getCursorReferenced(self.body.cursors[index]).d0
+        if not children:
+            return THIS, (THIS, member)
+        base = self.body.strip(children[0])
+        if self.body.kinds[base] == ck.DECL_REF:
+            variable = self.variable(base)
+            if variable is not None and not self.body.facts(base).pointee:
+                return variable, (variable, member)
+        return None, None
+
+    def _load(self, index: int) -> Value:
+        value = self._pass(index)
+        facts = self.body.facts(index)
+        if not facts.floating:
+            return value
+        return (self.record.node(NodeKind.LOAD, index, "[]", facts.format, value, lanes=facts.lanes),)
+
+    def _literal(self, index: int) -> Value:
+        facts = self.body.facts(index)
+        return (self.record.node(NodeKind.LITERAL, index, "literal", facts.format, constant=True),)
+
+    # -- operators -----------------------------------------------------------------------------------------------
+
+    def _binary(self, index: int) -> Value:
+        children = self.body.children[index]
+        code = self.lib.clang_getCursorBinaryOperatorKind(self.body.cursors[index])
+        if code == ck.ASSIGN and len(children) == 2:
+            return self.assign(index, children[0], self.evaluate(children[1]))
+        values = [self.evaluate(child) for child in children]
+        facts = self.body.facts(index)
+        if code in ck.ARITHMETIC_OPERATORS:
+            if not facts.floating:
+                return union(values) if facts.pointee else NO_VALUE
+            operation = ck.ARITHMETIC_OPERATORS[code]
+            return (self.arithmetic(index, operation, facts, union(values), self.constant(index)),)
+        if code in ck.COMPARISON_OPERATORS and len(children) == 2:
+            return self.comparison(index, ck.COMPARISON_OPERATORS[code], children, union(values))
+        if code == ck.COMMA:
+            return values[-1] if values else NO_VALUE
+        if code in (ck.LOGICAL_AND, ck.LOGICAL_OR):
+            return union(values)
+        return NO_VALUE
+
+    def arithmetic(
+        self, index: int, operation: str, facts: TypeFacts, value: Value, constant: bool = False
+    ) -> int:
+        return self.record.node(
+            NodeKind.ARITHMETIC,
+            index,
+            operation,
+            facts.format,
+            value,
+            lanes=facts.lanes,
+            category="arith",
+            constant=constant,
+        )
+
+    def comparison(self, index: int, operation: str, children: list[int], value: Value) -> Value:
+        formats = [self.body.facts(child).format for child in children]
+        floating = [f for f in formats if is_floating(f)]
+        if not floating:
+            return NO_VALUE
+        widest = max(floating, key=lambda name: _RANK.get(name, 1))
+        return (
+            self.record.node(NodeKind.COMPARISON, index, operation, widest, value, category="compare"),
+        )
+
+    def assign(self, index: int, target: int, value: Value) -> Value:
+        """Store ``value`` to what the expression ``target`` names; the value of the assignment."""
+        facts = self.body.facts(target)
+        stripped = self.body.strip(target)
+        kind = self.body.kinds[stripped]
+        if kind == ck.DECL_REF:
+            variable = self.variable(stripped)
+            if variable is not None:
+                return self._define(index, stripped, variable, facts, value)
+        if kind == ck.MEMBER_REF_EXPR:
+            variable, key = self._member_key(stripped)
+            if variable is not None:
+                name = self.unit.spelling(self.body.cursors[stripped])
+                if facts.floating:
+                    store = NodeKind.STORE if variable is THIS else NodeKind.VARIABLE
+                    value = (self.record.node(store, index, name, facts.format, value, lanes=facts.lanes),)
+                self.flow.define(key, value)
+                if variable is not THIS:
+                    self.flow.add(variable, value)
+                return value
+        base = self.address(stripped)
+        if not facts.floating:
+            return value
+        node = self.record.node(NodeKind.STORE, index, "=", facts.format, value, lanes=facts.lanes)
+        variable = self.base_variable(stripped)
+        if variable is not None and (variable in self.locals or base == NO_VALUE):
+            self.flow.add(variable, (node,))
+        return (node,)
+
+    def _define(self, index: int, target: int, variable: object, facts: TypeFacts, value: Value) -> Value:
+        if facts.floating:
+            name = self.unit.spelling(self.body.cursors[target])
+            if value and value[0] >= 0 and len(value) == 1:
+                self._mark_reduction(value[0], variable, facts)
+            value = (self.record.node(NodeKind.VARIABLE, index, name, facts.format, value, lanes=facts.lanes),)
+        self.flow.define(variable, value)
+        return value
+
+    def _mark_reduction(self, node: int, variable: object, facts: TypeFacts) -> None:
+        """``sum = sum + x`` round a loop is a reduction like ``sum += x``."""
+        found = self.record.nodes[node]
+        if found.kind is not NodeKind.ARITHMETIC or found.operation not in ("+", "-", "*"):
+            return
+        before = self.flow.environment.get(variable, NO_VALUE)
+        if self.flow.carried(before) and set(before) & set(self.record.sources(node)):
+            self.record.amend(node, kind=NodeKind.REDUCTION, category="reduction", accumulator=facts.format)
+
+    def address(self, index: int) -> Value:
+        """Definitions behind an lvalue without loading from it."""
+        return union([self.evaluate(child) for child in self.body.children[index]])
+
+    def base_variable(self, index: int) -> object:
+        """The variable that ``a[i].b`` or ``*p`` starts from, None when there is none."""
+        reference = self.body.first_of(index, ck.DECL_REF)
+        return self.variable(reference) if reference >= 0 else None
+
+    def _compound(self, index: int) -> Value:
+        children = self.body.children[index]
+        code = self.lib.clang_getCursorBinaryOperatorKind(self.body.cursors[index])
+        operation = ck.COMPOUND_OPERATORS.get(code, "")
+        if len(children) != 2 or not operation:
+            return self._pass(index)
+        left, right = self.body.facts(children[0]), self.body.facts(children[1])
+        value = self.evaluate(children[1])
+        if not (left.floating or right.floating):
+            return NO_VALUE
+        computed = right if right.floating and _RANK.get(right.format, 1) > _RANK.get(left.format, 0) else left
+        return self.update(index, children[0], operation, left, computed, value)
+
+    def update(
+        self, index: int, target: int, operation: str, left: TypeFacts, computed: TypeFacts, value: Value
+    ) -> Value:
+        """``target op= value``, computed in the format of ``computed`` and narrowed back if that is another."""
+        old = self.evaluate(target)
+        form = CastForm.COMPOUND_ASSIGNMENT
+        widened = self.cast(index, old, left.format, computed.format, form)
+        node = self.arithmetic(index, operation, computed, union((widened, value)))
+        if self.loop_depth and self._accumulates(target, old):
+            self.record.amend(node, kind=NodeKind.REDUCTION, category="reduction", accumulator=left.format)
+        result = self.cast(index, (node,), computed.format, left.format, form)
+        return self.assign(index, target, result)
+
+    def _accumulates(self, target: int, old: Value) -> bool:
+        if self.flow.carried(old):
+            return True
+        sources = [source for node in old if node >= 0 for source in self.record.sources(node)]
+        return self.flow.carried(tuple(sources))
+
+    def _unary(self, index: int) -> Value:
+        children = self.body.children[index]
+        code = self.lib.clang_getCursorUnaryOperatorKind(self.body.cursors[index])
+        facts = self.body.facts(index)
+        if code == ck.ADDRESS_OF and children:
+            stripped = self.body.strip(children[0])
+            kind = self.body.kinds[stripped]
+            return self.evaluate(stripped) if kind == ck.DECL_REF else self.address(stripped)
+        if code == ck.DEREFERENCE:
+            return self._load(index) if facts.floating else self._pass(index)
+        value = self._pass(index)
+        if not facts.floating:
+            return value if facts.pointee or facts.record else NO_VALUE
+        if code == ck.MINUS:
+            return (self.arithmetic(index, "-", facts, value, self.constant(index)),)
+        if code in (ck.PRE_INCREMENT, ck.POST_INCREMENT, ck.PRE_DECREMENT, ck.POST_DECREMENT):
+            operation = "+" if code in (ck.PRE_INCREMENT, ck.POST_INCREMENT) else "-"
+            return self.assign(index, children[0], (self.arithmetic(index, operation, facts, value),))
+        return value
+
+    def _conditional(self, index: int) -> Value:
+        children = self.body.children[index]
+        if len(children) != 3:
+            return self._pass(index)
+        condition = self.evaluate(children[0])
+        decided = self.decided(children[0])
+        values = []
+        for child, wanted in zip(children[1:], (True, False), strict=True):
+            before = self.record.reached
+            self.record.reached = before and (decided is None or decided is wanted)
+            values.append(self.evaluate(child))
+            self.record.reached = before
+        facts = self.body.facts(index)
+        if not facts.floating:
+            return union(values)
+        node = self.record.node(
+            NodeKind.SELECTION, index, "?:", facts.format, union(values), lanes=facts.lanes, category="select"
+        )
+        for source in condition:
+            self.record.edge(source, node, EdgeKind.CONTROL)
+        return (node,)
+
+    def decided(self, index: int) -> bool | None:
+        """What a constant condition decides; None when it depends on a value."""
+        for position in range(index, self.body.ends[index]):
+            kind = self.body.kinds[position]
+            if kind in (ck.PARM_DECL, ck.MEMBER_REF_EXPR, ck.SUBSCRIPT) or (
+                kind == ck.DECL_REF and self._names_a_value(position)
+            ):
+                return None
+        value = self.evaluated(self.body.cursors[index])
+        return None if value is None else bool(value)
+
+    def _names_a_value(self, index: int) -> bool:
+        referenced = self.lib.clang_getCursorReferenced(self.body.cursors[index])
+        if referenced.kind == ck.PARM_DECL:
+            return True
+        return referenced.kind == ck.VAR_DECL and referenced.d0 in self.flow.environment

@@ -1,0 +1,364 @@
+"""From a parsed translation unit to its function instances: follow what is referred to, walk each body once."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from opscanner.frontend import cursor_kinds as ck
+from opscanner.frontend import libclang
+from opscanner.frontend.body import Body
+from opscanner.frontend.float_types import TypeTable
+from opscanner.frontend.flow import Environment
+from opscanner.frontend.functions import FunctionFacts, FunctionTable
+from opscanner.frontend.parse import Problem, Unit
+from opscanner.frontend.statements import BodyWalk
+from opscanner.ir import Call, CastForm, FunctionInstance, NodeKind, UnitReach
+
+_LIBRARY_DEPTH = 4
+_INTERNAL_LINKAGE = 2
+_CASTS_ONLY = frozenset({NodeKind.PARAMETER, NodeKind.CAST, NodeKind.CALL, NodeKind.RETURN, NodeKind.VARIABLE, NodeKind.LOAD})
+
+
+@dataclass
+class KnownInstance:
+    """What a worker remembers of an instance after its unit is gone."""
+
+    callees: tuple[str, ...]
+    only_casts: bool
+    is_global: bool
+    device_root: bool
+    visited: bool = True
+
+
+@dataclass
+class Memory:
+    """Instances that earlier units of this worker brought, by key; valid for equal compile arguments only."""
+
+    known: dict[str, KnownInstance] = field(default_factory=dict)
+
+
+@dataclass
+class Walked:
+    """A body that was walked, before its calls are joined to keys."""
+
+    facts: FunctionFacts
+    walk: BodyWalk
+    key: str
+    enclosing: str
+    has_error: bool
+    calls: dict[str, list[Call]] = field(default_factory=dict)
+
+
+class UnitWalk:
+    """Walks everything of interest in one translation unit.
+
+    Parameters
+    ----------
+    unit : Unit
+    root : str
+        Absolute path; functions written below it are followed.
+    problems : sequence of Problem
+        The unit's errors; instances whose text holds one are marked.
+    memory : Memory
+        Filled with what this unit brings, unless the unit has errors.
+    """
+
+    def __init__(self, unit: Unit, root: str, problems: list[Problem], memory: Memory) -> None:
+        self.unit, self.lib = unit, unit.lib
+        self.types = TypeTable(unit.lib)
+        self.functions = FunctionTable(unit, self.types, root)
+        self.memory = memory
+        self.cursors = 0
+        self._errors: dict[int | None, list[int]] = {}
+        for problem in problems:
+            self._errors.setdefault(problem.file, []).append(problem.line)
+        self._waiting: deque[FunctionFacts] = deque()
+        self._keys: dict[int | None, str] = {}
+        self._walked: dict[str, Walked] = {}
+        self._met: set[str] = set()
+        self._library: dict[int | None, tuple[tuple[str, str], ...]] = {}
+        self._library_depth = 0
+        self._own: dict[str, KnownInstance] = {}
+
+    # -- the way through the unit ---------------------------------------------------------------------------------
+
+    def run(self) -> tuple[tuple[FunctionInstance, ...], tuple[UnitReach, ...]]:
+        """Instances whose bodies this unit brings, and the reach of every instance it holds."""
+        for facts in self._entry_points():
+            self._meet(facts)
+        while self._waiting:
+            self._walk(self._waiting.popleft())
+        instances = self._assemble()
+        return instances, self._reach()
+
+    def _entry_points(self) -> Iterator[FunctionFacts]:
+        """Non-template functions of the source file, methods of its classes, explicit instantiations."""
+        waiting = [self.unit.root()]
+        main = self.unit.main_file
+        while waiting:
+            for cursor in self.unit.children(waiting.pop()):
+                kind = cursor.kind
+                if kind not in (ck.NAMESPACE, ck.LINKAGE_SPEC) and kind not in ck.CLASS_LIKE and (
+                    kind not in ck.FUNCTION_LIKE and kind != ck.VAR_DECL
+                ):
+                    continue
+                place = self.unit.cursor_place(cursor)
+                if self.unit.path(place.file) != main:
+                    continue
+                if kind in (ck.NAMESPACE, ck.LINKAGE_SPEC):
+                    waiting.append(cursor)
+                elif kind in ck.FUNCTION_LIKE:
+                    facts = self.functions.of(cursor)
+                    if facts.has_body and facts.follow:
+                        yield facts
+                elif kind == ck.VAR_DECL:
+                    yield from self._initializer(cursor)
+                elif kind not in (ck.CLASS_TEMPLATE, ck.PARTIAL_SPECIALIZATION):
+                    yield from self._methods(cursor)
+
+    def _methods(self, cursor: libclang.CXCursor) -> Iterator[FunctionFacts]:
+        for method in self.unit.methods(self.lib.clang_getCursorType(cursor)):
+            if method.kind in ck.FUNCTION_LIKE:
+                facts = self.functions.of(method)
+                if facts.has_body and facts.follow:
+                    yield facts
+
+    def _initializer(self, cursor: libclang.CXCursor) -> Iterator[FunctionFacts]:
+        """Functions that a global variable's initializer names: a table of kernels, a registration."""
+        walk = self._body_walk(cursor)
+        walk.evaluate(0) if walk.body.children[0] else None
+        yield from walk.reached_functions.values()
+
+    def _meet(self, facts: FunctionFacts) -> str:
+        """Note that the unit holds an instance; queue its walk unless its body is known. Its key."""
+        key = self._keys.get(facts.cursor.d0)
+        if key is None:
+            key = self._keys[facts.cursor.d0] = self.functions.key(facts)
+            if key not in self._met:
+                self._met.add(key)
+                if key in self.memory.known:
+                    self._met.update(self._closure(key))
+                else:
+                    self._waiting.append(facts)
+        return key
+
+    def _closure(self, key: str) -> set[str]:
+        """Everything that a remembered instance reaches."""
+        found = {key}
+        waiting = [key]
+        while waiting:
+            known = self.memory.known.get(waiting.pop())
+            for callee in known.callees if known else ():
+                if callee not in found:
+                    found.add(callee)
+                    waiting.append(callee)
+        return found
+
+    # -- one body --------------------------------------------------------------------------------------------------
+
+    def _body_walk(self, cursor: libclang.CXCursor) -> BodyWalk:
+        body = Body(self.lib, cursor, self.types)
+        self.cursors += len(body)
+        walk = BodyWalk(self.unit, self.functions, body)
+        walk.library_casts = self._library_casts
+        return walk
+
+    def _walk(self, facts: FunctionFacts) -> None:
+        walk = self._body_walk(facts.cursor)
+        walk.walk()
+        key = self._keys[facts.cursor.d0]
+        parent = self.lib.clang_getCursorSemanticParent(facts.cursor)
+        enclosing = ""
+        if self.functions.is_lambda_class(parent):
+            enclosing = self._keys.get(self.lib.clang_getCursorSemanticParent(parent).d0, "")
+        self._walked[key] = Walked(facts, walk, key, enclosing, self._holds_error(facts))
+        for reached in walk.reached_functions.values():
+            self._meet(reached)
+
+    def _holds_error(self, facts: FunctionFacts) -> bool:
+        lines = self._errors.get(facts.place.file)
+        if not lines:
+            return False
+        begin, end = self.unit.extent(facts.cursor)
+        return any(begin.line <= line <= end.line for line in lines)
+
+    def _library_casts(self, facts: FunctionFacts) -> tuple[tuple[str, str], ...]:
+        """Casts inside a function of a library, those of what it calls included."""
+        found = self._library.get(facts.cursor.d0)
+        if found is None:
+            self._library[facts.cursor.d0] = found = ()
+            if self._library_depth < _LIBRARY_DEPTH and any(
+                t.floating for t in (*facts.parameters, facts.result, facts.owner)
+            ):
+                self._library_depth += 1
+                walk = self._body_walk(facts.cursor)
+                walk.walk()
+                self._library_depth -= 1
+                pairs = {
+                    (node.from_format, node.format): None
+                    for node in walk.record.nodes
+                    if node.kind is NodeKind.CAST and not node.constant and node.reached
+                }
+                found = self._library[facts.cursor.d0] = tuple(pairs)
+        return found
+
+    # -- joining ---------------------------------------------------------------------------------------------------
+
+    def _assemble(self) -> tuple[FunctionInstance, ...]:
+        for walked in reversed(self._walked.values()):
+            self._link_captures(walked)
+        for walked in self._walked.values():
+            self._link_calls(walked)
+        only_casts = self._casting_functions()
+        return tuple(self._instance(walked, only_casts) for walked in self._walked.values())
+
+    def _link_captures(self, walked: Walked) -> None:
+        """Give every lambda that this body creates the definitions its captured variables had."""
+        for facts, environment in walked.walk.lambdas:
+            key = self._keys[facts.cursor.d0]
+            inner = self._walked.get(key)
+            if inner is None:
+                continue
+            walk = walked.walk
+            pairs = []
+            for position, variable in enumerate(inner.walk.captures):
+                value = _defined(environment, variable)
+                if not value and variable in walk.captures:
+                    value = (walk.captures[variable],)
+                settled = walk.record.settle(value)
+                pairs += [(node, len(inner.walk.parameters) + position) for node in settled]
+            walked.calls.setdefault(key, []).append(Call(-1, key, tuple(pairs), False, facts.place.line))
+
+    def _link_calls(self, walked: Walked) -> None:
+        for call in walked.walk.record.calls:
+            key = self._keys.get(call.callee)
+            if key is None:
+                continue
+            arguments = tuple(
+                (node, position)
+                for value, position in call.arguments
+                for node in walked.walk.record.settle(value)
+            )
+            walked.calls.setdefault(key, []).append(Call(call.node, key, arguments, call.launch, call.line))
+        for facts in walked.walk.reached_functions.values():
+            key = self._keys[facts.cursor.d0]
+            if key not in walked.calls:
+                walked.calls[key] = [Call(-1, key)]
+
+    def _casting_functions(self) -> set[str]:
+        """Keys of functions that do nothing but cast one value: calls of them are casts."""
+        found = {key for key, known in self.memory.known.items() if known.only_casts}
+        candidates = [w for w in self._walked.values() if _may_only_cast(w)]
+        changed = True
+        while changed:
+            changed = False
+            for walked in candidates:
+                if walked.key not in found and _only_casts(walked, found):
+                    found.add(walked.key)
+                    changed = True
+        return found
+
+    def _instance(self, walked: Walked, only_casts: set[str]) -> FunctionInstance:
+        facts, walk = walked.facts, walked.walk
+        calls = [call for calls in walked.calls.values() for call in calls]
+        for call in calls:
+            if call.callee in only_casts and call.node >= 0:
+                self._mark_helper(walked, call)
+        known = KnownInstance(
+            tuple(walked.calls), walked.key in only_casts, walk.is_global, self._is_device_root(walked)
+        )
+        self._own[walked.key] = known
+        bindings = dict(reversed([*self.functions.bindings(facts), *walk.aliases]))
+        captures = [walk.captures[variable] for variable in walk.captures]
+        return FunctionInstance(
+            key=walked.key,
+            name=self.functions.display_name(facts),
+            usr=self.unit.usr(facts.cursor),
+            file=facts.path,
+            line=facts.place.line,
+            column=facts.place.column,
+            bindings=", ".join(f"{name}={bound}" for name, bound in bindings.items()),
+            signature=self.types.spelling(self.lib.clang_getCursorType(facts.cursor)),
+            is_kernel=walk.is_global,
+            is_device=walk.is_device,
+            is_host=walk.is_host,
+            is_lambda=self.functions.is_lambda(facts),
+            has_error=walked.has_error,
+            parameters=(*walk.parameters, *captures),
+            returns=tuple(walk.returns),
+            nodes=tuple(walk.record.nodes),
+            edges=walk.record.edges(),
+            calls=tuple(calls),
+        )
+
+    def _mark_helper(self, walked: Walked, call: Call) -> None:
+        """Turn the call of a function that only casts into a cast."""
+        record = walked.walk.record
+        node = record.nodes[call.node]
+        sources = [n for n, position in call.arguments if position >= 0]
+        formats = {record.nodes[n].format for n in sources} - {""}
+        if node.kind is NodeKind.CALL and len(formats) == 1:
+            source = formats.pop()
+            if source != node.format:
+                record.amend(
+                    call.node, kind=NodeKind.CAST, from_format=source, form=CastForm.HELPER_CALL, category=""
+                )
+
+    # -- reach -----------------------------------------------------------------------------------------------------
+
+    def _is_device_root(self, walked: Walked) -> bool:
+        """Code is emitted for kernels, and for device functions that other units may call."""
+        walk, cursor = walked.walk, walked.facts.cursor
+        if walk.is_global:
+            return True
+        if not walk.is_device or self.functions.is_lambda(walked.facts):
+            return False
+        return (
+            cursor.kind == ck.FUNCTION_DECL
+            and self.lib.clang_getCursorLinkage(cursor) > _INTERNAL_LINKAGE + 1
+            and not self.lib.clang_Cursor_isFunctionInlined(cursor)
+            and self.lib.clang_Cursor_getNumTemplateArguments(cursor) < 0
+        )
+
+    def _reach(self) -> tuple[UnitReach, ...]:
+        own, known = self._own, self.memory.known
+        found: set[str] = set()
+        waiting = [k for k in self._met if (i := own.get(k) or known.get(k)) is not None and i.device_root]
+        found.update(waiting)
+        while waiting:
+            instance = own.get(key := waiting.pop()) or known.get(key)
+            for callee in instance.callees if instance else ():
+                if callee not in found:
+                    found.add(callee)
+                    waiting.append(callee)
+        return tuple(
+            UnitReach(key, key in found, key in self._walked and self._walked[key].has_error)
+            for key in sorted(self._met)
+        )
+
+    def remember(self) -> None:
+        """Let later units of this worker know the bodies of this one."""
+        self.memory.known.update(self._own)
+
+
+def _defined(environment: Environment, variable: object) -> tuple[int, ...]:
+    return environment.get(variable, ())
+
+
+def _may_only_cast(walked: Walked) -> bool:
+    facts = walked.facts
+    return (
+        facts.result.floating
+        and len([p for p in facts.parameters if p.format]) == 1
+        and all(node.kind in _CASTS_ONLY for node in walked.walk.record.nodes)
+        and any(node.kind in (NodeKind.CAST, NodeKind.CALL) for node in walked.walk.record.nodes)
+    )
+
+
+def _only_casts(walked: Walked, casting: Iterable[str]) -> bool:
+    source = next(p.format for p in walked.facts.parameters if p.format)
+    if source == walked.facts.result.format:
+        return False
+    return all(callee in casting for callee in walked.calls)
