@@ -124,7 +124,8 @@ def _matching(sanitized: Sanitized, language: Language, toolchain: Toolchain) ->
 
 
 def _common_arguments(toolchain: Toolchain, language: Language) -> list[str]:
-    arguments = ["--no-default-config", "-Wno-everything"]
+    # libclang-ng's cindex puts its bundled libc++ in front of everything unless some "-isystem" is there (22.1.4.2).
+    arguments = ["--no-default-config", "-Wno-everything", "-ferror-limit=0", "-isystem", f"{toolchain.shim_dir}/nothing"]
     if toolchain.resource_dir is not None:
         arguments += ["-resource-dir", toolchain.resource_dir]
     return arguments + ([] if language == "c" else list(toolchain.cxx_arguments))

@@ -182,7 +182,8 @@ def _header_wheels(folder: str, extra_site_packages: tuple[str, ...]) -> list[Pa
 
 
 def _cuda_commands(checkout: Path, searched: list[str]) -> list[CompileCommand]:
-    search = [argument for folder in searched for argument in ("-I", folder)]
+    # nvcc's own headers bring <tuple>, and ATen/cuda/detail/UnpackRaw.cuh relies on it; clang's wrapper does not.
+    search = ["-include", "tuple", *(argument for folder in searched for argument in ("-I", folder))]
     return [
         _command(checkout, path, ("nvcc", "-std=c++17", *DEFINES, *search), "")
         for path in sorted((checkout / NATIVE).rglob("*.cu"))
