@@ -263,8 +263,10 @@ class CallWalk(ExpressionWalk):
                 )
             self._note_call(index, facts, operands, values, node)
             return (node,) if node >= 0 else value
-        if facts.name in _PASSES_ON or facts.cursor.kind == ck.CONSTRUCTOR:
+        if facts.name in _PASSES_ON:
             return value
+        if facts.cursor.kind == ck.CONSTRUCTOR:
+            return self._inside_library(index, facts, value)
         if facts.name in _SELECTS and result.floating:
             value = self._inside_library(index, facts, value)
             return (

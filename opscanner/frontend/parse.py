@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from ctypes import byref, c_char_p, c_uint, c_void_p
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,14 +37,6 @@ class Place(NamedTuple):
     line: int
     column: int
     offset: int
-
-
-class Problem(NamedTuple):
-    """One diagnostic of severity error or worse."""
-
-    file: int | None
-    line: int
-    diagnostic: Diagnostic
 
 
 class Unit:
@@ -120,7 +113,7 @@ class Unit:
         self.lib.clang_visitCXXMethods(ctype, libclang.FIELD_VISITOR(visit), None)
         return found
 
-    def problems(self) -> list[Problem]:
+    def errors(self) -> list[Diagnostic]:
         """Diagnostics of severity error and fatal, each with its place."""
         lib, found = self.lib, []
         for index in range(lib.clang_getNumDiagnostics(self.handle)):
@@ -130,8 +123,7 @@ class Unit:
                 place = self.place(lib.clang_getDiagnosticLocation(raw))
                 message = libclang.text(lib, lib.clang_getDiagnosticSpelling(raw))
                 name = "fatal" if severity == _FATAL else "error"
-                diagnostic = Diagnostic(name, _category(message), self.path(place.file), place.line, message)
-                found.append(Problem(place.file, place.line, diagnostic))
+                found.append(Diagnostic(name, _category(message), self.path(place.file), place.line, message))
             lib.clang_disposeDiagnostic(raw)
         return found
 
@@ -153,15 +145,14 @@ def _category(message: str) -> str:
     return "other"
 
 
-def count_equal(problems: Sequence[Problem]) -> tuple[Diagnostic, ...]:
+def count_equal(errors: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
     """Diagnostics with equal ones counted together, in order of first appearance."""
-    counts = Counter((d.severity, d.category, d.file, d.line, d.message) for _, _, d in problems)
-    return tuple(Diagnostic(*key, count=number) for key, number in counts.items())
+    return tuple(replace(d, count=number) for d, number in Counter(errors).items())
 
 
-def missing_headers(problems: Sequence[Problem]) -> tuple[str, ...]:
+def missing_headers(errors: Sequence[Diagnostic]) -> tuple[str, ...]:
     """Names of headers that were not found, sorted."""
-    matches = (_MISSING.search(problem.diagnostic.message) for problem in problems)
+    matches = (_MISSING.search(error.message) for error in errors)
     return tuple(sorted({match.group(1) for match in matches if match}))
 
 

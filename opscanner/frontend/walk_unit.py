@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from opscanner.frontend import cursor_kinds as ck
@@ -12,9 +12,10 @@ from opscanner.frontend.body import Body
 from opscanner.frontend.float_types import TypeTable
 from opscanner.frontend.flow import Environment
 from opscanner.frontend.functions import FunctionFacts, FunctionTable
-from opscanner.frontend.parse import Problem, Unit
+from opscanner.frontend.parse import Unit
 from opscanner.frontend.statements import BodyWalk
-from opscanner.ir import Call, CastForm, FunctionInstance, NodeKind, UnitReach
+from opscanner.ir import Call, CastForm, Diagnostic, FunctionInstance, NodeKind, UnitReach
+from opscanner.precision.formats import cast_direction
 
 _LIBRARY_DEPTH = 4
 _INTERNAL_LINKAGE = 2
@@ -26,7 +27,7 @@ class KnownInstance:
     """What a worker remembers of an instance after its unit is gone."""
 
     callees: tuple[str, ...]
-    only_casts: bool
+    casts: tuple[str, str] | None
     is_global: bool
     device_root: bool
     visited: bool = True
@@ -59,21 +60,21 @@ class UnitWalk:
     unit : Unit
     root : str
         Absolute path; functions written below it are followed.
-    problems : sequence of Problem
+    errors : sequence of Diagnostic
         The unit's errors; instances whose text holds one are marked.
     memory : Memory
         Filled with what this unit brings, unless the unit has errors.
     """
 
-    def __init__(self, unit: Unit, root: str, problems: list[Problem], memory: Memory) -> None:
+    def __init__(self, unit: Unit, root: str, errors: Sequence[Diagnostic], memory: Memory) -> None:
         self.unit, self.lib = unit, unit.lib
         self.types = TypeTable(unit.lib)
         self.functions = FunctionTable(unit, self.types, root)
         self.memory = memory
         self.cursors = 0
-        self._errors: dict[int | None, list[int]] = {}
-        for problem in problems:
-            self._errors.setdefault(problem.file, []).append(problem.line)
+        self._errors: dict[str, list[int]] = {}
+        for diagnostic in errors:
+            self._errors.setdefault(diagnostic.file, []).append(diagnostic.line)
         self._waiting: deque[FunctionFacts] = deque()
         self._keys: dict[int | None, str] = {}
         self._walked: dict[str, Walked] = {}
@@ -178,7 +179,7 @@ class UnitWalk:
             self._meet(reached)
 
     def _holds_error(self, facts: FunctionFacts) -> bool:
-        lines = self._errors.get(facts.place.file)
+        lines = self._errors.get(self.unit.path(facts.place.file))
         if not lines:
             return False
         begin, end = self.unit.extent(facts.cursor)
@@ -190,7 +191,7 @@ class UnitWalk:
         if found is None:
             self._library[facts.cursor.d0] = found = ()
             if self._library_depth < _LIBRARY_DEPTH and any(
-                t.floating for t in (*facts.parameters, facts.result, facts.owner)
+                t.floating or t.record for t in (*facts.parameters, facts.result)
             ):
                 self._library_depth += 1
                 walk = self._body_walk(facts.cursor)
@@ -211,8 +212,8 @@ class UnitWalk:
             self._link_captures(walked)
         for walked in self._walked.values():
             self._link_calls(walked)
-        only_casts = self._casting_functions()
-        return tuple(self._instance(walked, only_casts) for walked in self._walked.values())
+        casting = self._casting_functions()
+        return tuple(self._instance(walked, casting) for walked in self._walked.values())
 
     def _link_captures(self, walked: Walked) -> None:
         """Give every lambda that this body creates the definitions its captured variables had."""
@@ -247,27 +248,28 @@ class UnitWalk:
             if key not in walked.calls:
                 walked.calls[key] = [Call(-1, key)]
 
-    def _casting_functions(self) -> set[str]:
-        """Keys of functions that do nothing but cast one value: calls of them are casts."""
-        found = {key for key, known in self.memory.known.items() if known.only_casts}
+    def _casting_functions(self) -> dict[str, tuple[str, str]]:
+        """(source, target) format of functions that do nothing but hand on or cast one value, by key."""
+        found = {key: known.casts for key, known in self.memory.known.items() if known.casts}
         candidates = [w for w in self._walked.values() if _may_only_cast(w)]
         changed = True
         while changed:
             changed = False
             for walked in candidates:
-                if walked.key not in found and _only_casts(walked, found):
-                    found.add(walked.key)
+                if walked.key not in found and all(callee in found for callee in walked.calls):
+                    source = next(p.format for p in walked.facts.parameters if p.format)
+                    found[walked.key] = (source, walked.facts.result.format)
                     changed = True
         return found
 
-    def _instance(self, walked: Walked, only_casts: set[str]) -> FunctionInstance:
+    def _instance(self, walked: Walked, casting: dict[str, tuple[str, str]]) -> FunctionInstance:
         facts, walk = walked.facts, walked.walk
         calls = [call for calls in walked.calls.values() for call in calls]
         for call in calls:
-            if call.callee in only_casts and call.node >= 0:
-                self._mark_helper(walked, call)
+            if call.callee in casting and call.node >= 0:
+                _mark_helper(walked, call, *casting[call.callee])
         known = KnownInstance(
-            tuple(walked.calls), walked.key in only_casts, walk.is_global, self._is_device_root(walked)
+            tuple(walked.calls), casting.get(walked.key), walk.is_global, self._is_device_root(walked)
         )
         self._own[walked.key] = known
         bindings = dict(reversed([*self.functions.bindings(facts), *walk.aliases]))
@@ -292,19 +294,6 @@ class UnitWalk:
             edges=walk.record.edges(),
             calls=tuple(calls),
         )
-
-    def _mark_helper(self, walked: Walked, call: Call) -> None:
-        """Turn the call of a function that only casts into a cast."""
-        record = walked.walk.record
-        node = record.nodes[call.node]
-        sources = [n for n, position in call.arguments if position >= 0]
-        formats = {record.nodes[n].format for n in sources} - {""}
-        if node.kind is NodeKind.CALL and len(formats) == 1:
-            source = formats.pop()
-            if source != node.format:
-                record.amend(
-                    call.node, kind=NodeKind.CAST, from_format=source, form=CastForm.HELPER_CALL, category=""
-                )
 
     # -- reach -----------------------------------------------------------------------------------------------------
 
@@ -348,17 +337,17 @@ def _defined(environment: Environment, variable: object) -> tuple[int, ...]:
 
 
 def _may_only_cast(walked: Walked) -> bool:
-    facts = walked.facts
+    facts, nodes = walked.facts, walked.walk.record.nodes
     return (
-        facts.result.floating
+        facts.result.format != ""
         and len([p for p in facts.parameters if p.format]) == 1
-        and all(node.kind in _CASTS_ONLY for node in walked.walk.record.nodes)
-        and any(node.kind in (NodeKind.CAST, NodeKind.CALL) for node in walked.walk.record.nodes)
+        and len(facts.parameters) == 1
+        and all(node.kind in _CASTS_ONLY and not node.constant for node in nodes)
     )
 
 
-def _only_casts(walked: Walked, casting: Iterable[str]) -> bool:
-    source = next(p.format for p in walked.facts.parameters if p.format)
-    if source == walked.facts.result.format:
-        return False
-    return all(callee in casting for callee in walked.calls)
+def _mark_helper(walked: Walked, call: Call, source: str, target: str) -> None:
+    """Turn the call of a function that only casts into a cast."""
+    record = walked.walk.record
+    if record.nodes[call.node].kind is NodeKind.CALL and cast_direction(source, target) is not None:
+        record.amend(call.node, kind=NodeKind.CAST, from_format=source, form=CastForm.HELPER_CALL, category="")

@@ -1,0 +1,222 @@
+"""Units over worker processes: one that crashes libclang, hangs or outgrows its memory is lost alone."""
+
+from __future__ import annotations
+
+import multiprocessing
+import resource
+import signal
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from compile_db import ClangCommand
+from opscanner.errors import FrontendError
+from opscanner.frontend.precompiled import PrecompiledHeader, explain, make
+from opscanner.frontend.scan_unit import Worker, peak_rss_mib, skipped
+from opscanner.ir import UnitResult
+
+_RECURSION_LIMIT = 100_000
+_STACK_BYTES = 512 * 1024 * 1024
+#: A group of fewer units is parsed without a precompiled header.
+_GROUP = 2
+
+
+@dataclass
+class Task:
+    """Either units to scan, or (``files`` given) a precompiled header to make for them."""
+
+    command: ClangCommand
+    group: int
+    files: tuple[str, ...] = ()
+
+
+@dataclass
+class Group:
+    """Units with equal arguments: they can share a precompiled header."""
+
+    commands: list[ClangCommand]
+    header: PrecompiledHeader | None = None
+    ready: bool = True
+
+
+@dataclass
+class Process:
+    """One worker, and what it is busy with."""
+
+    process: Any
+    connection: Connection
+    task: Task | None = None
+    deadline: float = 0.0
+    memory_mib: float = 0.0
+
+
+@dataclass
+class Pool:
+    """Hands tasks to workers and takes results back; see :func:`scan_units`."""
+
+    root: str
+    jobs: int
+    cache_dir: str
+    timeout_s: float
+    memory_mib: int
+    groups: list[Group]
+    waiting: deque[Task] = field(default_factory=deque)
+    workers: list[Process] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def run(self) -> Iterator[UnitResult]:
+        """Results in the order in which units finish."""
+        try:
+            self._fill()
+            while self.waiting or any(worker.task for worker in self.workers):
+                self._hand_out()
+                yield from self._collect()
+        finally:
+            self._stop()
+
+    def _fill(self) -> None:
+        for number, group in enumerate(self.groups):
+            if not group.ready:
+                files = tuple(command.file for command in group.commands)
+                self.waiting.append(Task(group.commands[0], number, files))
+        for number, group in enumerate(self.groups):
+            self.waiting.extend(Task(command, number) for command in group.commands)
+
+    def _next(self) -> Task | None:
+        for _ in range(len(self.waiting)):
+            task = self.waiting.popleft()
+            if task.files or self.groups[task.group].ready:
+                return task
+            self.waiting.append(task)
+        return None
+
+    def _hand_out(self) -> None:
+        while len(self.workers) < min(self.jobs, max(1, len(self.waiting))):
+            self.workers.append(self._start())
+        for worker in self.workers:
+            if worker.task is None:
+                task = self._next()
+                if task is None:
+                    return
+                worker.task = task
+                worker.deadline = time.monotonic() + self.timeout_s
+                worker.connection.send((task, self.groups[task.group].header))
+
+    def _start(self) -> Process:
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(
+            target=_serve, args=(theirs, self.root, self.cache_dir, self.memory_mib), daemon=True
+        )
+        process.start()
+        theirs.close()
+        return Process(process, ours)
+
+    def _collect(self) -> Iterator[UnitResult]:
+        busy = [worker for worker in self.workers if worker.task is not None]
+        ready = wait([worker.connection for worker in busy], timeout=0.5)
+        for worker in busy:
+            if worker.connection in ready:
+                yield from self._receive(worker)
+            elif time.monotonic() > worker.deadline:
+                yield from self._lose(worker, f"took longer than {self.timeout_s:g} s")
+
+    def _receive(self, worker: Process) -> Iterator[UnitResult]:
+        task = worker.task
+        assert task is not None
+        try:
+            answer, rss_mib = worker.connection.recv()
+        except (EOFError, ConnectionError):
+            worker.process.join(5)
+            yield from self._lose(worker, _why_dead(worker.process.exitcode, self.memory_mib))
+            return
+        worker.task = None
+        if task.files:
+            self._header_made(task, answer)
+        else:
+            yield answer
+        if rss_mib > self.memory_mib:  # glibc keeps what clang frees: a fresh process is the way to give it back
+            self._end(worker)
+
+    def _header_made(self, task: Task, answer: PrecompiledHeader | str | None) -> None:
+        group = self.groups[task.group]
+        group.ready = True
+        if isinstance(answer, str):
+            self.notes.append(answer)
+        else:
+            group.header = answer
+
+    def _lose(self, worker: Process, reason: str) -> Iterator[UnitResult]:
+        task = worker.task
+        assert task is not None
+        self._end(worker)
+        if task.files:
+            self._header_made(task, f"no precompiled header: clang {reason}")
+        else:
+            yield skipped(task.command, self.root, reason)
+
+    def _end(self, worker: Process) -> None:
+        self.workers.remove(worker)
+        worker.connection.close()
+        worker.process.kill()
+        worker.process.join()
+
+    def _stop(self) -> None:
+        for worker in list(self.workers):
+            self._end(worker)
+
+
+def _why_dead(exit_code: int | None, memory_mib: int) -> str:
+    if exit_code is not None and exit_code < 0:
+        name = signal.Signals(-exit_code).name
+        return f"libclang crashed the worker ({name}); out of memory ({memory_mib} MiB allowed) looks alike"
+    return f"the worker ended with exit code {exit_code}"
+
+
+def _serve(connection: Connection, root: str, cache_dir: str, memory_mib: int) -> None:
+    """A worker's life. The walk runs in a thread with a stack deep enough for any expression clang accepts."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
+    limit = memory_mib * 3 * 1024 * 1024  # address space: maps of files and stacks count, not only what is touched
+    resource.setrlimit(resource.RLIMIT_AS, (limit + _STACK_BYTES, limit + _STACK_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    sys.setrecursionlimit(_RECURSION_LIMIT)
+    threading.stack_size(_STACK_BYTES)
+    thread = threading.Thread(target=_serve_tasks, args=(connection, root, cache_dir))
+    thread.start()
+    thread.join()
+
+
+def _serve_tasks(connection: Connection, root: str, cache_dir: str) -> None:
+    worker = Worker(root, {})
+    while True:
+        try:
+            task, header = connection.recv()
+        except (EOFError, OSError):
+            return
+        answer: UnitResult | PrecompiledHeader | str | None
+        if task.files:
+            try:
+                answer = make(task.files, task.command.arguments, cache_dir)
+            except (FrontendError, OSError) as error:
+                answer = explain(error)
+        else:
+            answer = worker.scan(task.command, header)
+        connection.send((answer, peak_rss_mib()))
+
+
+def make_groups(commands: Sequence[ClangCommand], precompiled_header: bool) -> list[Group]:
+    """Commands grouped by equal arguments, in order of first appearance."""
+    groups: dict[tuple[str, ...], Group] = {}
+    for command in commands:
+        key = (command.cuda_pass, command.language, *command.arguments)
+        groups.setdefault(key, Group([])).commands.append(command)
+    for group in groups.values():
+        group.ready = not (precompiled_header and len(group.commands) >= _GROUP)
+    return list(groups.values())
+
+
