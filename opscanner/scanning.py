@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import compile_db
 from compile_db.command import ClangCommand, CompileCommand
@@ -286,7 +286,8 @@ def _units(
         (relative(command.file, root), command.cuda_pass, command.configuration): arguments_hash(command)
         for command in todo
     }
-    results = frontend.scan_units(
+    # A generator, whose closing stops the workers.
+    results: Any = frontend.scan_units(
         todo,
         str(root),
         jobs=request.jobs or usable_cpus(),

@@ -47,8 +47,12 @@ def command(no_pch: bool, strict: bool, timeout_s: float | None, **options: Any)
 
     if timeout_s is not None:
         options["timeout_s"] = timeout_s
-    with _progress() as (advance, log):
-        summary = api.scan(**options, precompiled_header=not no_pch, progress=advance, log=log)
+    try:
+        with _progress() as (advance, log):
+            summary = api.scan(**options, precompiled_header=not no_pch, progress=advance, log=log)
+    except KeyboardInterrupt:
+        click.echo("the units written so far are kept: the same command goes on where it stopped", err=True)
+        raise
     stream = sys.stderr
     for warning in summary.warnings:
         stream.write(f"warning: {warning}\n")

@@ -15,6 +15,25 @@ from opscanner.results import CastRow, Chain, ChainStep
 _NOT_VALUE = EdgeKind.CONTROL.value
 
 
+_RETURN = EdgeKind.RETURN.value
+_INTO_CALLEE = (EdgeKind.ARGUMENT.value, EdgeKind.LAUNCH.value)
+_Way = Literal["backward", "forward"]
+
+
+class _Place(NamedTuple):
+    """A node, reached through calls: instances to go back to, the innermost last."""
+
+    node: int
+    instance: int
+    callers: tuple[int, ...]
+
+
+class _Flow(NamedTuple):
+    node: int
+    kind: str
+    instance: int
+
+
 class _Visit(NamedTuple):
     node: int
     parent: int
@@ -30,14 +49,15 @@ def trace(
     """Chains of a cast site, one for each of its function instances up to ``instances``.
 
     Instances that device code reaches come first, then those outside of branches that constants rule out. The walk is
-    breadth first, crosses calls both ways (through every caller: a parameter's chain does not remember which call it
-    was entered by), visits each node once, and stops at ``depth`` edges or ``steps`` nodes each way; where it stopped,
-    a step says so (``more``).
+    breadth first and crosses calls both ways. A chain that enters a function from a call leaves it to the same caller;
+    one that begins inside a function leaves it to every caller. It stops at ``depth`` edges or ``steps`` nodes each
+    way, and where it stopped, a step says so (``more``).
     """
     chains = []
-    for node_id, bindings in _cast_nodes(connection, cast.id)[:instances]:
-        backward = _walk(connection, node_id, "backward", depth, steps)
-        forward = _walk(connection, node_id, "forward", depth, steps)
+    for node_id, instance_id, bindings in _cast_nodes(connection, cast.id)[:instances]:
+        start = _Place(node_id, instance_id, ())
+        backward = _walk(connection, start, "backward", depth, steps)
+        forward = _walk(connection, start, "forward", depth, steps)
         details = _details(connection, {visit.node for visit in (*backward, *forward)})
         chains.append(
             Chain(
@@ -51,8 +71,8 @@ def trace(
     return chains
 
 
-def _cast_nodes(connection: Connection, cast_id: int) -> list[tuple[int, str]]:
-    """One node of each instance, the most telling instances first."""
+def _cast_nodes(connection: Connection, cast_id: int) -> list[tuple[int, int, str]]:
+    """One node of each instance with its instance and bindings, the most telling instances first."""
     node, instance = schema.node.c, schema.function_instance.c
     rank = case((instance.device_reached & node.reached, 0), (node.reached, 1), else_=2)
     rows = connection.execute(
@@ -61,52 +81,66 @@ def _cast_nodes(connection: Connection, cast_id: int) -> list[tuple[int, str]]:
         .where(node.cast_site_id == cast_id)
         .order_by(rank, node.id)
     )
-    first: dict[int, tuple[int, str]] = {}
+    first: dict[int, tuple[int, int, str]] = {}
     for node_id, instance_id, bindings in rows:
-        first.setdefault(instance_id, (node_id, bindings))
+        first.setdefault(instance_id, (node_id, instance_id, bindings))
     return list(first.values())
 
 
-def _walk(
-    connection: Connection, start: int, way: Literal["backward", "forward"], depth: int, steps: int
-) -> list[_Visit]:
+def _walk(connection: Connection, start: _Place, way: _Way, depth: int, steps: int) -> list[_Visit]:
     """Visits in breadth-first order; ``parent`` is an index into them, -1 for the start itself."""
     visits: list[_Visit] = []
     seen = {start}
-    frontier: list[tuple[int, int]] = [(start, -1)]
+    frontier: list[tuple[_Place, int]] = [(start, -1)]
     for level in range(1, depth + 2):
-        flows = _flows(connection, [node for node, _ in frontier], way)
-        reached: list[tuple[int, int]] = []
-        for node, index in frontier:
-            onward = flows.get(node, [])
+        flows = _flows(connection, sorted({place.node for place, _ in frontier}), way)
+        reached: list[tuple[_Place, int]] = []
+        for place, index in frontier:
+            crossed = [(_cross(place, flow, way), flow.kind) for flow in flows.get(place.node, [])]
+            onward = [(there, kind) for there, kind in crossed if there is not None]
             if onward and (level > depth or len(visits) >= steps):
                 if index >= 0:
                     visits[index] = visits[index]._replace(more=True)
                 continue
-            for other, kind in onward:
-                again = other in seen
-                seen.add(other)
-                visits.append(_Visit(other, index, level, kind, again, more=False))
+            for there, kind in onward:
+                again = there in seen
+                seen.add(there)
+                visits.append(_Visit(there.node, index, level, kind, again, more=False))
                 if not again:
-                    reached.append((other, len(visits) - 1))
+                    reached.append((there, len(visits) - 1))
         frontier = reached
         if not frontier:
             break
     return visits
 
 
-def _flows(
-    connection: Connection, nodes: list[int], way: Literal["backward", "forward"]
-) -> dict[int, list[tuple[int, str]]]:
-    edge = schema.edge.c
+def _cross(place: _Place, flow: _Flow, way: _Way) -> _Place | None:
+    """Where a flow leads, with the callers to go back to; None when it leaves a function to another caller."""
+    into, out = ((_RETURN,), _INTO_CALLEE) if way == "backward" else (_INTO_CALLEE, (_RETURN,))
+    callers = place.callers
+    if flow.kind in into:
+        callers = (*callers, place.instance)
+    elif flow.kind in out and callers:
+        if callers[-1] != flow.instance:
+            return None
+        callers = callers[:-1]
+    return _Place(flow.node, flow.instance, callers)
+
+
+def _flows(connection: Connection, nodes: list[int], way: _Way) -> dict[int, list[_Flow]]:
+    """What flows into each node, or out of it."""
+    edge, node = schema.edge.c, schema.node.c
     near, far = (edge.target_id, edge.source_id) if way == "backward" else (edge.source_id, edge.target_id)
-    found: dict[int, list[tuple[int, str]]] = {}
+    found: dict[int, list[_Flow]] = {}
     for chunk in chunks(nodes):
         rows = connection.execute(
-            select(near, far, edge.kind).where(near.in_(chunk), edge.kind != _NOT_VALUE).order_by(near, far)
+            select(near, far, edge.kind, node.instance_id)
+            .join(schema.node, node.id == far)
+            .where(near.in_(chunk), edge.kind != _NOT_VALUE)
+            .order_by(near, far)
         )
-        for here, there, kind in rows:
-            found.setdefault(here, []).append((there, kind))
+        for here, *flow in rows:
+            found.setdefault(here, []).append(_Flow(*flow))
     return found
 
 

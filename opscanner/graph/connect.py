@@ -16,9 +16,9 @@ from opscanner.graph import schema
 
 #: Read and write alike. A page cache of 256 MiB holds the upper parts of every index of a whole framework's graph.
 _PRAGMAS = ("PRAGMA cache_size=-262144", "PRAGMA temp_store=MEMORY", "PRAGMA mmap_size=1073741824")
-#: WAL lets people query while a scan writes; NORMAL may lose the last units after a power cut, never the file.
+#: With the write-ahead log that ``prepare`` turns on, NORMAL may lose the last units after a power cut, never the file.
 #: Foreign keys are declared for readers of the schema and checked by the tests: per row they cost a third of the load.
-_WRITE_PRAGMAS = ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=NORMAL", "PRAGMA wal_autocheckpoint=4000")
+_WRITE_PRAGMAS = ("PRAGMA synchronous=NORMAL", "PRAGMA wal_autocheckpoint=4000")
 
 
 def database_url(database: str) -> URL:
@@ -108,17 +108,28 @@ def explain(error: SQLAlchemyError, url: URL) -> DatabaseError:
 
 
 def prepare(engine: Engine) -> None:
-    """Creates tables and views in an empty database; checks the version of one that has them."""
+    """Creates tables and views in an empty database; checks the version of one that has them.
+
+    SQLite's write-ahead log, with which people can query while a scan writes, is turned on only after that: it changes
+    a byte of the file, and a file that is not ours stays as it is.
+    """
     from opscanner.graph import views
 
     try:
         with engine.begin() as connection:
             if _tables(connection):
                 _check_version(connection, engine.url)
-                return
-            schema.metadata.create_all(connection)
-            views.create_views(connection)
-            connection.execute(schema.meta.insert().values(id=1, schema_version=schema.SCHEMA_VERSION, generation=0))
+            else:
+                schema.metadata.create_all(connection)
+                views.create_views(connection)
+                row = {"id": 1, "schema_version": schema.SCHEMA_VERSION, "generation": 0}
+                connection.execute(schema.meta.insert().values(row))
+        if engine.url.get_backend_name() == "sqlite":
+            raw = engine.raw_connection()
+            try:
+                raw.cursor().execute("PRAGMA journal_mode=WAL")
+            finally:
+                raw.close()
     except SQLAlchemyError as error:
         raise explain(error, engine.url) from error
 

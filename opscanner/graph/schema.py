@@ -282,7 +282,8 @@ cast_site = Table(
     _word("form", "How it is written: static_cast, implicit, conversion_function ..."),
     _text("written_type", "Target type as written (acc_t), the author's intent; empty when nothing is written."),
     *_marks("cast"),
-    Index("ix_cast_site_formats", "from_format", "to_format", "scan_id"),
+    # Holds all that counting by format and form needs.
+    Index("ix_cast_site_formats", "from_format", "to_format", "direction", "form", "scan_id", "constant", "device"),
     Index("ix_cast_site_place", "file_id", "line"),
     Index("ix_cast_site_function", "function_id"),
     comment="One row a place where a format changes: (file, line, column, function, from, to, form).",

@@ -1,7 +1,7 @@
 """SQL views for people: words instead of ids, one documented row a thing.
 
-Joins to names are outer joins although every row has its partner: SQLite leaves out an outer join whose columns
-nobody asks for, so that counting casts by format reads one index and no names.
+In views of sites, joins to names are outer joins although every row has its partner: SQLite can then leave out those
+whose columns nobody asks for, and still begins with the name when a filter names one.
 """
 
 from __future__ import annotations
@@ -190,9 +190,9 @@ def _chain_steps() -> View:
         joined = joined.join(node, node.c.id == id_column)
     for node, instance, function, file in (sources, targets):
         joined = (
-            joined.outerjoin(instance, instance.c.id == node.c.instance_id)
-            .outerjoin(function, function.c.id == instance.c.function_id)
-            .outerjoin(file, file.c.id == node.c.file_id)
+            joined.join(instance, instance.c.id == node.c.instance_id)
+            .join(function, function.c.id == instance.c.function_id)
+            .join(file, file.c.id == node.c.file_id)
         )
     return View(
         "chain_steps",
@@ -269,19 +269,23 @@ UNITS = View(
     },
 )  # fmt: skip
 
+_counted = (
+    select(
+        _cast.c.from_format, _cast.c.to_format, _cast.c.direction, _cast.c.form, _cast.c.scan_id,
+        func.count().label("sites"), func.sum(case((_cast.c.constant, 1), else_=0)).label("constant_sites"),
+        func.sum(case((_cast.c.device, 1), else_=0)).label("device_sites"),
+    )
+    .group_by(_cast.c.from_format, _cast.c.to_format, _cast.c.direction, _cast.c.form, _cast.c.scan_id)
+    .subquery("counted")
+)  # fmt: skip
+
 FORMATS_SUMMARY = View(
     "formats_summary",
     "One row a pair of formats and a form: how many cast sites there are.",
     select(
-        _scan.c.framework, _scan.c.version, _cast.c.from_format, _cast.c.to_format, _cast.c.direction, _cast.c.form,
-        func.count().label("sites"), func.sum(case((_cast.c.constant, 1), else_=0)).label("constant_sites"),
-        func.sum(case((_cast.c.device, 1), else_=0)).label("device_sites"), _cast.c.scan_id,
-    )
-    .select_from(_cast.join(_scan, _scan.c.id == _cast.c.scan_id))
-    .group_by(
-        _scan.c.framework, _scan.c.version, _cast.c.from_format, _cast.c.to_format, _cast.c.direction,
-        _cast.c.form, _cast.c.scan_id,
-    ),
+        _scan.c.framework, _scan.c.version, _counted.c.from_format, _counted.c.to_format, _counted.c.direction,
+        _counted.c.form, _counted.c.sites, _counted.c.constant_sites, _counted.c.device_sites, _counted.c.scan_id,
+    ).select_from(_counted.join(_scan, _scan.c.id == _counted.c.scan_id)),
     {
         "framework": _WHERE["framework"],
         "version": _WHERE["version"],
