@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from compile_db.errors import CompileDatabaseError
@@ -55,12 +56,50 @@ def generate_headers(aten: Path, output: Path, extra_site_packages: tuple[str, .
     if done.returncode != 0:
         last = "\n    ".join(done.stderr.strip().splitlines()[-4:]) or f"exit status {done.returncode}"
         raise CompileDatabaseError(f"torchgen of {place} refuses this checkout:\n    {last}", where=str(aten), hint=HINT)
+    _speak_as_the_checkout(aten.parents[2], output)
     return done.stdout
+
+
+@dataclass(frozen=True)
+class FormerName:
+    """A C++ name that newer torchgen writes and an older checkout lacks."""
+
+    header: str  # of the checkout, which tells
+    absent: str  # pattern: a header that lacks it ...
+    present: str  # ... and holds this needs ...
+    newer: str  # ... this pattern, in generated headers,
+    former: str  # replaced by this
+
+
+FORMER_NAMES = (
+    # Up to 2.2 c10::optional was a class of its own.
+    FormerName("c10/util/Optional.h", r"using std::optional", r"\bclass optional\b",
+               r"(?:::)?\bstd::(optional|nullopt|make_optional)\b", r"c10::\1"),
+    # Renamed in 2.0.
+    FormerName("c10/core/SymIntArrayRef.h", r"\bfromIntArrayRefSlow\b", r"\bfromIntArrayRef\b",
+               r"\bfromIntArrayRefSlow\b", "fromIntArrayRef"),
+)  # fmt: skip
+
+
+def _speak_as_the_checkout(checkout: Path, output: Path) -> None:
+    """Rewrites generated headers where the checkout is older than the names in them."""
+    needed = []
+    for row in FORMER_NAMES:
+        header = checkout / row.header
+        text = header.read_text(encoding="utf-8", errors="replace") if header.is_file() else ""
+        if re.search(row.present, text) and not re.search(row.absent, text):
+            needed.append(row)
+    for path in output.rglob("*.h") if needed else ():
+        before = after = path.read_text(encoding="utf-8")
+        for row in needed:
+            after = re.sub(row.newer, row.former, after)
+        if after != before:
+            path.write_text(after, encoding="utf-8")
 
 
 def fingerprint(aten: Path, extra_site_packages: tuple[str, ...] = ()) -> str:
     """Hex digest of all that the generated headers depend on."""
-    digest = hashlib.sha256(DRIVER.read_bytes())
+    digest = hashlib.sha256(DRIVER.read_bytes() + Path(__file__).read_bytes())
     place = site_packages_of_torchgen(extra_site_packages)
     if place is not None:
         for source in sorted(Path(place, "torchgen").rglob("*.py")):
