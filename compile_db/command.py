@@ -29,6 +29,8 @@ class CompileCommand:
         Where the entry comes from, for messages: ``compile_commands.json, entry 12``.
     configuration : str
         Tells apart entries of one file (``DEFAULT``, ``AVX2``); empty where there is one.
+    trusted_arguments : tuple[str, ...]
+        What a synthesizer of this package adds for clang, past the allow-list. Never read from a file.
     """
 
     directory: str
@@ -37,6 +39,7 @@ class CompileCommand:
     output: str | None
     origin: str
     configuration: str = ""
+    trusted_arguments: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:

@@ -173,7 +173,7 @@ class _Reader:
             else:
                 continue
             if value is not None:
-                if re.match(r"[A-Za-z_$\u0080-\U0010ffff]", value):
+                if re.match(r"[^\W\d]|\$", value):
                     self.result.arguments.append(passed_as + value)
                 else:
                     self._drop(argument, f"{value!r} is no macro")

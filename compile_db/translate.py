@@ -59,7 +59,7 @@ def translate(
     return ClangCommand(
         file=command.file,
         directory=command.directory,
-        arguments=(*start, *common, *kept, *end),
+        arguments=(*start, *common, *kept, *end, *command.trusted_arguments),
         language=language,
         cuda_pass=cuda_pass if language == "cuda" else "none",
         configuration=command.configuration,

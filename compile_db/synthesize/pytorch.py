@@ -10,7 +10,9 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from compile_db.command import CompileCommand
@@ -19,6 +21,7 @@ from compile_db.errors import CompileDatabaseError
 from compile_db.synthesize import torchgen
 from compile_db.synthesize.cache import generated
 from compile_db.synthesize.extension import find_torch
+from compile_db.synthesize.portability import overlay_arguments
 from compile_db.synthesize.templates import fill_in
 from compile_db.toolchain import Toolchain
 
@@ -111,7 +114,9 @@ def synthesize(
     searched, skipped = _include_dirs(checkout, include, toolchain, extra_site_packages)
     for entry in skipped:
         log(f"{entry.file}: {entry.reason}")
-    commands = [*_cuda_commands(checkout, searched), *_cpu_commands(checkout, searched, cpu_capabilities)]
+    overlay = overlay_arguments([checkout, *map(Path, (*searched, *toolchain.cuda_include_dirs))], cache_dir)
+    commands = [replace(command, trusted_arguments=overlay) for command in _cuda_commands(checkout, searched)]
+    commands += _cpu_commands(checkout, searched, cpu_capabilities)
     return CompileDatabase(tuple(commands), skipped, f"synthesized for {checkout}")
 
 
@@ -183,9 +188,10 @@ def _header_wheels(folder: str, extra_site_packages: tuple[str, ...]) -> list[Pa
 
 def _cuda_commands(checkout: Path, searched: list[str]) -> list[CompileCommand]:
     # nvcc's own headers bring <tuple>, and ATen/cuda/detail/UnpackRaw.cuh relies on it; clang's wrapper does not.
+    standard = _standard(checkout)
     search = ["-include", "tuple", *(argument for folder in searched for argument in ("-I", folder))]
     return [
-        _command(checkout, path, ("nvcc", "-std=c++17", *DEFINES, *search), "")
+        _command(checkout, path, ("nvcc", standard, *DEFINES, *search), "")
         for path in sorted((checkout / NATIVE).rglob("*.cu"))
     ]
 
@@ -193,19 +199,28 @@ def _cuda_commands(checkout: Path, searched: list[str]) -> list[CompileCommand]:
 def _cpu_commands(checkout: Path, searched: list[str], capabilities: tuple[str, ...]) -> list[CompileCommand]:
     """CPU kernels once for each capability, other sources once. Vendor back ends that need vendor headers are left out."""
     search = [argument for folder in searched for argument in ("-I", folder)]
+    standard = _standard(checkout)
     commands: list[CompileCommand] = []
     native = checkout / NATIVE
     folders = ("", "cpu", "quantized", "quantized/cpu", "quantized/cpu/kernels", "sparse", "nested", "transformers", "utils")
     for folder in folders:
         for path in sorted((native / folder).glob("*.cpp")):
             if not folder.endswith(("cpu", "kernels")) or folder == "quantized/cpu":
-                commands.append(_command(checkout, path, ("c++", "-std=c++17", *CPU_DEFINES, *search), ""))
+                commands.append(_command(checkout, path, ("c++", standard, *CPU_DEFINES, *search), ""))
                 continue
             for name in capabilities:
                 flags = (f"-DCPU_CAPABILITY={name}", f"-DCPU_CAPABILITY_{name}", *CPU_CAPABILITIES[name])
-                arguments = ("c++", "-std=c++17", *CPU_DEFINES, *flags, *search)
+                arguments = ("c++", standard, *CPU_DEFINES, *flags, *search)
                 commands.append(_command(checkout, path, arguments, name))
     return commands
+
+
+def _standard(checkout: Path) -> str:
+    """``-std=c++14`` for 1.13, ``-std=c++17`` later: what the checkout's CMakeLists.txt sets."""
+    script = checkout / "CMakeLists.txt"
+    text = script.read_text(encoding="utf-8", errors="replace") if script.is_file() else ""
+    found = re.search(r"^\s*set\(CMAKE_CXX_STANDARD\s+(\d\d)\b", text, re.M)
+    return f"-std=c++{found[1]}" if found else "-std=c++17"
 
 
 def _command(checkout: Path, path: Path, arguments: tuple[str, ...], configuration: str) -> CompileCommand:

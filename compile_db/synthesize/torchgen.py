@@ -78,6 +78,9 @@ FORMER_NAMES = (
     # Renamed in 2.0.
     FormerName("c10/core/SymIntArrayRef.h", r"\bfromIntArrayRefSlow\b", r"\bfromIntArrayRef\b",
                r"\bfromIntArrayRefSlow\b", "fromIntArrayRef"),
+    # C++14 up to 1.13.
+    FormerName("CMakeLists.txt", r"CMAKE_CXX_STANDARD 17", r"CMAKE_CXX_STANDARD 14\b",
+               r"\bstd::is_same_v<([^<>]*)>", r"std::is_same<\1>::value"),
 )  # fmt: skip
 
 

@@ -66,7 +66,7 @@ NVCC_WRITES_OR_RUNS = [
 
 # What may reach libclang from a command, each form in full. Anything else in an answer fails the test.
 HARMLESS = re.compile(
-    r"-[DU][A-Za-z_$][\s\S]*|-I/.*|-(isystem|iquote|idirafter|isystem-after|cxx-isystem|isysroot|include|imacros)"
+    r"-[DU]([^\W\d]|\$).*|-I/.*|-(isystem|iquote|idirafter|isystem-after|cxx-isystem|isysroot|include|imacros)"
     r"|--(sysroot|gcc-toolchain|gcc-install-dir)=/.*|-std=(c|gnu|iso9899:)[+0-9a-z]+|-f[a-z0-9+-]+(=[a-z0-9-]+)?"
     r"|-fP(IC|IE)|-m[a-z0-9.-]+(=[A-Za-z0-9_.+,-]+)?|--target=[A-Za-z0-9_.-]+|-ansi|-pthread|-undef|-nostdinc(\+\+)?"
     r"|-nostdlibinc|--?no-standard-includes",
