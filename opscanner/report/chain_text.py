@@ -35,21 +35,38 @@ def render(rows: Iterable[Chain], stream: IO[str]) -> None:
 
 
 def _tree(steps: tuple[ChainStep, ...], file: str, function: str, stream: IO[str]) -> None:
-    children: dict[int, list[int]] = {}
-    for index, step in enumerate(steps):
-        children.setdefault(step.parent, []).append(index)
+    children = _children(steps)
     # An explicit stack: a chain can be longer than Python's recursion allows.
-    stack = [(index, "  ", index == children[-1][-1]) for index in reversed(children.get(-1, []))]
+    stack = _pushed(children.get(-1, []), "  ")
     while stack:
-        index, indent, is_last = stack.pop()
+        index, alike, indent, is_last = stack.pop()
         step = steps[index]
         parent_file, parent_function = (
             (file, function) if step.parent < 0 else (steps[step.parent].file, steps[step.parent].function)
         )
-        stream.write(f"{indent}{'└─' if is_last else '├─'} {_words(step, parent_file, parent_function)}\n")
-        below = children.get(index, [])
-        deeper = indent + ("   " if is_last else "│  ")
-        stack.extend((child, deeper, child == below[-1]) for child in reversed(below))
+        more = f"  (and {alike} more like it)" if alike else ""
+        stream.write(f"{indent}{'└─' if is_last else '├─'} {_words(step, parent_file, parent_function)}{more}\n")
+        stack.extend(_pushed(children.get(index, []), indent + ("   " if is_last else "│  ")))
+
+
+def _children(steps: tuple[ChainStep, ...]) -> dict[int, list[tuple[int, int]]]:
+    """Steps by the step they hang on, each with the number of siblings that it stands for.
+
+    One place can hang on a step many times: a switch over data types instantiates a function for each of them.
+    """
+    alike: dict[tuple[object, ...], list[int]] = {}
+    for index, step in enumerate(steps):
+        same = (step.parent, step.edge, step.kind, step.operation, step.format, step.function, step.file, step.line)
+        alike.setdefault(same, []).append(index)
+    children: dict[int, list[tuple[int, int]]] = {}
+    for indices in alike.values():
+        children.setdefault(steps[indices[0]].parent, []).append((indices[0], len(indices) - 1))
+    return children
+
+
+def _pushed(children: list[tuple[int, int]], indent: str) -> list[tuple[int, int, str, bool]]:
+    """Children in the order of a stack: the first one last."""
+    return [(index, alike, indent, (index, alike) == children[-1]) for index, alike in reversed(children)]
 
 
 def _words(step: ChainStep, file: str, function: str) -> str:
