@@ -1,9 +1,9 @@
 """The words between the rooms: what the frontend finds and the graph stores.
 
 Plain immutable values, no cursor and no row. Those that come in hundreds of thousands are named tuples, which are
-made and pickled several times faster than frozen dataclasses. A *function instance* is one function body for one binding of formats
-(``softmax_warp_forward`` with ``input_t = float16, acc_t = float32``); its nodes are the floating-point operations
-of that body, its edges say which value flows where.
+made and pickled several times faster than frozen dataclasses. A *function instance* is one function body for one
+binding of formats (``softmax_warp_forward`` with ``input_t = float16, acc_t = float32``); its nodes are the
+floating-point operations of that body, its edges say which value flows where.
 """
 
 from __future__ import annotations

@@ -60,17 +60,24 @@ def _intrinsics() -> dict[str, tuple[str, str]]:
 CAST_INTRINSICS: dict[str, tuple[str, str]] = _intrinsics()
 
 _ELEMENTARY = (
-    "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh cospi erf erfc erfcinv erfcx erfinv exp exp10 "
-    "exp2 expm1 fabs abs fdim floor fma fmod fmax fmin hypot ilogb lgamma log log10 log1p log2 logb nearbyint "
-    "nextafter norm normcdf normcdfinv pow remainder remquo rint round rsqrt rcp rcbrt sin sincos sinh sinpi sqrt tan "
-    "tanh tgamma trunc lrint llrint lround llround modf frexp ldexp scalbn j0 j1 jn y0 y1 yn cyl_bessel_i0 "
-    "cyl_bessel_i1 digamma i0 i0e i1 i1e"
-).split()
-
+    "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh cospi erf erfc erfcinv erfcx "
+    "erfinv exp exp10 exp2 expm1 fabs abs fdim floor fma fmod fmax fmin hypot ilogb lgamma log log10 "
+    "log1p log2 logb nearbyint nextafter norm normcdf normcdfinv pow remainder remquo rint round rsqrt "
+    "rcp rcbrt sin sincos sinh sinpi sqrt tan tanh tgamma trunc lrint llrint lround llround modf frexp "
+    "ldexp scalbn j0 j1 jn y0 y1 yn cyl_bessel_i0 cyl_bessel_i1 digamma i0 i0e i1 i1e"
+).split()  # noqa: SIM905
 #: Elementary functions that only choose, compare or change the sign or exponent: exact in any format.
 EXACT = frozenset(
-    "abs fabs copysign fmax fmin ceil floor trunc rint round nearbyint frexp modf ldexp scalbn ilogb logb lrint llrint lround llround".split()
+    (
+        "abs fabs copysign fmax fmin ceil floor trunc rint round nearbyint frexp modf ldexp scalbn ilogb logb "
+        "lrint llrint lround llround"
+    ).split()  # noqa: SIM905
 )
+
+#: float32 functions of CUDA's libdevice that compute in float64 inside and narrow (the slow path of their argument
+#: reduction): every ``__nv_*`` function of libdevice.10.bc (nvidia-cuda-nvcc 12.4.131) that holds an fptrunc and no
+#: fpext, as ``scripts/libdevice_casts.py`` lists them.
+LIBDEVICE_NARROWS = frozenset(["cos", "sin", "sincos", "tan", "j0", "j1", "jn", "y0", "y1", "yn"])
 
 _MATH = frozenset(_ELEMENTARY)
 _MATH_NAME = re.compile(r"^(?:__nv_|__builtin_|__ocml_|__|h2|h)?([a-z][a-z0-9]*?)(f|l|_rn|_rz|_ru|_rd)?$")

@@ -50,7 +50,9 @@ def scan_units(
         There is no usable libclang.
     """
     libclang.load()
-    pool = Pool(root.rstrip("/"), max(1, jobs), cache_dir, timeout_s, memory_mib, make_groups(commands, precompiled_header))
+    pool = Pool(
+        root.rstrip("/"), max(1, jobs), cache_dir, timeout_s, memory_mib, make_groups(commands, precompiled_header)
+    )
     yield from pool.run()
 
 

@@ -92,4 +92,3 @@ class Body:
             if self.kinds[position] == kind:
                 return position
         return -1
-

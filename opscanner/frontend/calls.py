@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from opscanner.frameworks.functions import CAST_INTRINSICS
+from opscanner.frameworks.functions import CAST_INTRINSICS, LIBDEVICE_NARROWS
 from opscanner.frontend import cursor_kinds as ck
 from opscanner.frontend.expressions import ExpressionWalk
 from opscanner.frontend.float_types import FUNCTION_PROTO, TypeFacts
@@ -17,8 +17,10 @@ from opscanner.precision.formats import is_floating
 
 #: Functions of libraries that hand their arguments on unchanged.
 _PASSES_ON = frozenset(
-    "move forward get tie make_tuple make_pair __ldg __ldcs __ldcg __shfl_sync __shfl_xor_sync __shfl_down_sync "
-    "__shfl_up_sync bit_cast as_const addressof ref cref".split()
+    (
+        "move forward get tie make_tuple make_pair __ldg __ldcs __ldcg __shfl_sync __shfl_xor_sync "
+        "__shfl_down_sync __shfl_up_sync bit_cast as_const addressof ref cref"
+    ).split()  # noqa: SIM905
 )
 _SELECTS = frozenset(("max", "min", "clamp", "__hmax", "__hmin", "__hmax_nan", "__hmin_nan"))
 _ARITHMETIC_INTRINSICS = {
@@ -92,13 +94,10 @@ class CallWalk(ExpressionWalk):
         referenced = self.lib.clang_getCursorReferenced(cursor)
         if referenced.kind not in ck.FUNCTION_LIKE:
             value = self._pass(index)
-            facts = self.body.facts(index)
-            if not facts.floating:
+            result = self.body.facts(index)
+            if not result.floating:
                 return value
-            name = self.unit.spelling(cursor) or "call"
-            return (
-                self.record.node(NodeKind.CALL, index, name, facts.format, value, lanes=facts.lanes, category="call"),
-            )
+            return (self._call_node(index, self.unit.spelling(cursor) or "call", result, value),)
         facts = self.functions.of(referenced)
         if facts.operation == "=" or facts.name == "operator=":
             return self._class_assignment(index, facts)
@@ -126,9 +125,9 @@ class CallWalk(ExpressionWalk):
                     receiver = body.children[stripped][:1]
                 continue
             arguments.append(child)
-        if not receiver and facts.cursor.kind == ck.CXX_METHOD and facts.name.startswith("operator") and arguments:
-            if len(arguments) > len(facts.parameters):
-                receiver, arguments = arguments[:1], arguments[1:]
+        is_operator = facts.cursor.kind == ck.CXX_METHOD and facts.name.startswith("operator")
+        if is_operator and not receiver and len(arguments) > len(facts.parameters):
+            receiver, arguments = arguments[:1], arguments[1:]
         return receiver, arguments
 
     def _names_callee(self, index: int) -> bool:
@@ -217,6 +216,10 @@ class CallWalk(ExpressionWalk):
         formats = [t for t in (facts.result, *facts.parameters) if t.floating]
         computed = formats[0]
         sources = self._inside_library(index, facts, union(values))
+        from_libdevice = self.functions.device and not facts.has_body
+        if from_libdevice and computed.format == "float32" and facts.operation in LIBDEVICE_NARROWS:
+            narrowed = self.cast(index, sources, "float64", "float32", CastForm.LIBRARY_CALL, facts.name)
+            sources = union((sources, narrowed))
         node = self.record.node(
             NodeKind.MATH_CALL,
             index,
@@ -258,9 +261,7 @@ class CallWalk(ExpressionWalk):
         if self._follow(facts):
             node = -1
             if result.floating and facts.cursor.kind != ck.CONSTRUCTOR:
-                node = self.record.node(
-                    NodeKind.CALL, index, facts.name, result.format, lanes=result.lanes, category="call"
-                )
+                node = self._call_node(index, facts.name, result, NO_VALUE)
             self._note_call(index, facts, operands, values, node)
             return (node,) if node >= 0 else value
         if facts.name in _PASSES_ON:
@@ -280,11 +281,10 @@ class CallWalk(ExpressionWalk):
         value = self._inside_library(index, facts, value)
         if not result.floating:
             return value
-        return (
-            self.record.node(
-                NodeKind.CALL, index, facts.name, result.format, value, lanes=result.lanes, category="call"
-            ),
-        )
+        return (self._call_node(index, facts.name, result, value),)
+
+    def _call_node(self, index: int, name: str, result: TypeFacts, value: Value) -> int:
+        return self.record.node(NodeKind.CALL, index, name, result.format, value, lanes=result.lanes, category="call")
 
     def _inside_library(self, index: int, facts: FunctionFacts, value: Value) -> Value:
         """Casts that happen inside a library function, recorded at its call."""
@@ -306,9 +306,7 @@ class CallWalk(ExpressionWalk):
                     node = self.record.node(NodeKind.CALL, operand, name, self.body.facts(stripped).pointee)
                     self.flow.add(variable, (node,))
 
-    def _note_call(
-        self, index: int, facts: FunctionFacts, operands: list[int], values: list[Value], node: int
-    ) -> None:
+    def _note_call(self, index: int, facts: FunctionFacts, operands: list[int], values: list[Value], node: int) -> None:
         receiver = len(operands) - len(facts.parameters)
         first = -1 if facts.cursor.kind == ck.CXX_METHOD and receiver == 1 else 0
         arguments = tuple((value, position + first) for position, value in enumerate(values) if value)
@@ -338,5 +336,3 @@ class CallWalk(ExpressionWalk):
                     self.reached_functions[facts.cursor.d0] = facts
                     self.lambdas.append((facts, dict(self.flow.environment)))
         return captured
-
-

@@ -20,6 +20,8 @@ _EXPLICIT_FORMS = {
     ck.C_STYLE_CAST: CastForm.C_STYLE,
     ck.FUNCTIONAL_CAST: CastForm.FUNCTIONAL,
 }
+#: Forms of the conversion below an explicit cast that carries it out: one cast, not two.
+_CARRIES_OUT = (CastForm.CONVERSION_FUNCTION, CastForm.CONVERTING_CONSTRUCTOR, CastForm.IMPLICIT)
 _LITERALS = frozenset(
     {ck.INTEGER_LITERAL, ck.FLOATING_LITERAL, ck.IMAGINARY_LITERAL, ck.CHARACTER_LITERAL, ck.BOOL_LITERAL}
 )
@@ -57,6 +59,7 @@ class ExpressionWalk:
             ck.COMPOUND_ASSIGN: self._compound,
             ck.UNARY: self._unary,
             ck.CONDITIONAL: self._conditional,
+            ck.INIT_LIST: self._init_list,
             ck.FLOATING_LITERAL: self._literal,
             ck.CALL: self._call,
             ck.LAMBDA: self._lambda,
@@ -208,15 +211,10 @@ class ExpressionWalk:
             before = len(self.record.nodes)
             value = self.evaluate(conversion)
             made = value[0] if len(value) == 1 else -1
-            if made >= before and self.record.nodes[made].kind is NodeKind.CAST:
-                if self.record.nodes[made].form in (
-                    CastForm.CONVERSION_FUNCTION,
-                    CastForm.CONVERTING_CONSTRUCTOR,
-                    CastForm.IMPLICIT,
-                ):
-                    form = _EXPLICIT_FORMS[kind]
-                    written = self.record.written_type(index)
-                    self.record.amend(made, form=form, operation=form.value, written_type=written)
+            if made >= before and self.record.nodes[made].form in _CARRIES_OUT:
+                form = _EXPLICIT_FORMS[kind]
+                written = self.record.written_type(index)
+                self.record.amend(made, form=form, operation=form.value, written_type=written)
             return value
         value = self.evaluate(child)
         below = self.body.facts(child)
@@ -244,6 +242,35 @@ class ExpressionWalk:
             return index
         return -1
 
+    def _init_list(self, index: int) -> Value:
+        """``float x{h}``, ``float2{a, b}``, ``Pair{a, b}``: libclang shows the list as written, without its casts."""
+        children = self.body.children[index]
+        values = []
+        for child, wanted in zip(children, self._element_formats(index, len(children)), strict=False):
+            value = self.evaluate(child)
+            found = self.body.facts(child)
+            if found.format and wanted.format and (found.floating or wanted.floating) and wanted.format != "bool":
+                form = CastForm.IMPLICIT
+                if found.float_class or wanted.float_class:
+                    form = CastForm.CONVERSION_FUNCTION if found.float_class else CastForm.CONVERTING_CONSTRUCTOR
+                constant = self.constant(child)
+                value = self.cast(child, value, found.format, wanted.format, form, constant=constant)
+            values.append(value)
+        return union(values)
+
+    def _element_formats(self, index: int, number: int) -> list[TypeFacts]:
+        facts = self.body.facts(index)
+        if facts.floating:
+            return [facts._replace(lanes=1, float_class=facts.float_class and facts.lanes == 1)] * number
+        if facts.pointee:
+            return [TypeFacts(facts.pointee, is_floating(facts.pointee))] * number
+        if facts.record:
+            ctype = self.lib.clang_getCursorType(self.body.cursors[index])
+            fields = [self.functions.types.of_cursor(field) for field in self.unit.fields(ctype)]
+            if len(fields) >= number:
+                return fields[:number]
+        return [TypeFacts()] * number
+
     # -- names and memory ----------------------------------------------------------------------------------------
 
     def variable(self, index: int) -> object:
@@ -269,9 +296,7 @@ class ExpressionWalk:
         node = self.captures.get(variable)
         if node is None:
             name = self.unit.spelling(self.body.cursors[index])
-            node = self.record.node(
-                NodeKind.CAPTURE, index, name, facts.format or facts.pointee, lanes=facts.lanes
-            )
+            node = self.record.node(NodeKind.CAPTURE, index, name, facts.format or facts.pointee, lanes=facts.lanes)
             self.captures[variable] = node
             self.flow.environment[variable] = (node,)
         return node
@@ -338,9 +363,7 @@ class ExpressionWalk:
             return union(values)
         return NO_VALUE
 
-    def arithmetic(
-        self, index: int, operation: str, facts: TypeFacts, value: Value, constant: bool = False
-    ) -> int:
+    def arithmetic(self, index: int, operation: str, facts: TypeFacts, value: Value, constant: bool = False) -> int:
         return self.record.node(
             NodeKind.ARITHMETIC,
             index,
@@ -358,9 +381,7 @@ class ExpressionWalk:
         if not floating:
             return NO_VALUE
         widest = max(floating, key=lambda name: _RANK.get(name, 1))
-        return (
-            self.record.node(NodeKind.COMPARISON, index, operation, widest, value, category="compare"),
-        )
+        return (self.record.node(NodeKind.COMPARISON, index, operation, widest, value, category="compare"),)
 
     def assign(self, index: int, target: int, value: Value) -> Value:
         """Store ``value`` to what the expression ``target`` names; the value of the assignment."""

@@ -147,5 +147,3 @@ class TypeTable:
         if self._lib.clang_Type_getNumTemplateArguments(canonical) < 1:
             return ""
         return self.of_type(self._lib.clang_Type_getTemplateArgumentAsType(canonical, 0)).format
-
-

@@ -83,10 +83,13 @@ class FunctionTable:
     types : TypeTable
     root : str
         The scanned root; only functions written below it are followed.
+    device : bool
+        The unit is the device pass of a CUDA file: elementary functions are libdevice's.
     """
 
-    def __init__(self, unit: Unit, types: TypeTable, root: str) -> None:
-        self._unit, self._types = unit, types
+    def __init__(self, unit: Unit, types: TypeTable, root: str, *, device: bool = False) -> None:
+        self.device = device
+        self._unit, self.types = unit, types
         self._lib: Any = unit.lib
         self._root = root.rstrip("/") + "/"
         self._facts: dict[int | None, FunctionFacts] = {}
@@ -121,7 +124,7 @@ class FunctionTable:
         return facts
 
     def _describe(self, declaration: libclang.CXCursor) -> FunctionFacts:
-        lib, unit, types = self._lib, self._unit, self._types
+        lib, unit, types = self._lib, self._unit, self.types
         definition = lib.clang_getCursorDefinition(declaration)
         has_body = definition.kind in FUNCTION_LIKE
         cursor = definition if has_body else declaration
@@ -172,7 +175,7 @@ class FunctionTable:
         return found
 
     def _scope_of(self, parent: libclang.CXCursor) -> str:
-        if parent.kind == TRANSLATION_UNIT or parent.kind >= 70 and parent.kind < 80:
+        if parent.kind == TRANSLATION_UNIT or (parent.kind >= 70 and parent.kind < 80):
             return ""
         outer = self.scope(parent)
         if parent.kind == LINKAGE_SPEC or parent.d0 is None:
@@ -230,7 +233,7 @@ class FunctionTable:
     def _bound(self, cursor: libclang.CXCursor, arguments: list[libclang.CXType]) -> list[tuple[str, str]]:
         if not arguments:
             return []
-        formats = [self._types.of_type(argument) if argument.kind else float_types.NOTHING for argument in arguments]
+        formats = [self.types.of_type(argument) if argument.kind else float_types.NOTHING for argument in arguments]
         if not any(f.floating or f.pointee for f in formats):
             return []
         template = self._lib.clang_getSpecializedCursorTemplate(cursor)
@@ -347,13 +350,10 @@ class FunctionTable:
             types = [lib.clang_getArgType(canonical, index) for index in range(number)]
             found = ",".join(self._type_key(t) for t in (lib.clang_getResultType(canonical), *types))
         else:
-            found = self._types.spelling(canonical)
+            found = self.types.spelling(canonical)
         self._type_keys[canonical.d0] = found
         return found
 
 
 def _digest(parts: list[str]) -> str:
     return hashlib.blake2b("|".join(parts).encode(), digest_size=10).hexdigest()
-
-
-

@@ -8,8 +8,8 @@ and give the bare C structures. Quirks, with the version they were seen in (22.1
   kinds are plain integers here.
 - ``clang_getCursorLocation`` gives the expansion location; :func:`clang_getFileLocation`, absent from cindex, gives the
   place where the code was written when it is a macro's argument.
-- An exception inside a visitor callback is printed and swallowed by ctypes, the walk going on with a hole: the callbacks
-  here only append to lists, and everything that can fail runs outside of them.
+- An exception inside a visitor callback is printed and swallowed by ctypes, the walk going on with a hole: the
+  callbacks here only append to lists, and everything that can fail runs outside of them.
 - Any ``CXCursor`` that is kept pins its translation unit in memory: nothing outside the walk of one unit keeps one.
 """
 

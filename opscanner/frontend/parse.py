@@ -6,8 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from ctypes import byref, c_char_p, c_uint, c_void_p
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -59,7 +59,8 @@ class Unit:
         self._out = (byref(self._file), byref(self._line), byref(self._column), byref(self._offset))
 
     def root(self) -> libclang.CXCursor:
-        return self.lib.clang_getTranslationUnitCursor(self.handle)
+        cursor: libclang.CXCursor = self.lib.clang_getTranslationUnitCursor(self.handle)
+        return cursor
 
     def place(self, location: libclang.CXSourceLocation) -> Place:
         """Where the code was written: a macro's argument has its own place, a macro's body that of the use."""
@@ -111,6 +112,17 @@ class Unit:
             return libclang.CONTINUE
 
         self.lib.clang_visitCXXMethods(ctype, libclang.FIELD_VISITOR(visit), None)
+        return found
+
+    def fields(self, ctype: libclang.CXType) -> list[libclang.CXCursor]:
+        """Data members of a class, in order."""
+        found: list[libclang.CXCursor] = []
+
+        def visit(child: libclang.CXCursor, _data: object) -> int:
+            found.append(child)
+            return libclang.CONTINUE
+
+        self.lib.clang_Type_visitFields(ctype, libclang.FIELD_VISITOR(visit), None)
         return found
 
     def errors(self) -> list[Diagnostic]:
@@ -181,8 +193,8 @@ def parsed(file: str, arguments: Sequence[str], options: int = KEEP_GOING, text:
     vector = (c_char_p * len(encoded))(*encoded)
     unsaved, count = None, 0
     if text is not None:
-        contents = text.encode()
-        unsaved, count = (libclang.CXUnsavedFile * 1)((file.encode(), contents, len(contents))), 1
+        held = text.encode()
+        unsaved, count = (libclang.CXUnsavedFile * 1)(libclang.CXUnsavedFile(file.encode(), held, len(held))), 1
     index = lib.clang_createIndex(1, 0)  # 1: visit only what is not in the precompiled header
     handle = c_void_p()
     try:
@@ -234,5 +246,3 @@ def contents(path: str) -> bytes:
             _CONTENTS.clear()
         _CONTENTS[path] = found
     return found
-
-

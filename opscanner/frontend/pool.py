@@ -110,9 +110,7 @@ class Pool:
     def _start(self) -> Process:
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
-        process = context.Process(
-            target=_serve, args=(theirs, self.root, self.cache_dir, self.memory_mib), daemon=True
-        )
+        process = context.Process(target=_serve, args=(theirs, self.root, self.cache_dir, self.memory_mib), daemon=True)
         process.start()
         theirs.close()
         return Process(process, ours)
@@ -218,5 +216,3 @@ def make_groups(commands: Sequence[ClangCommand], precompiled_header: bool) -> l
     for group in groups.values():
         group.ready = not (precompiled_header and len(group.commands) >= _GROUP)
     return list(groups.values())
-
-

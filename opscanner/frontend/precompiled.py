@@ -127,9 +127,7 @@ def _kept(path: Path) -> PrecompiledHeader | None:
     try:
         made = path.stat().st_mtime
         raw = json.loads(description.read_text())
-        header = PrecompiledHeader(
-            raw["path"], tuple(Diagnostic(**d) for d in raw["errors"]), tuple(raw["inclusions"])
-        )
+        header = PrecompiledHeader(raw["path"], tuple(Diagnostic(**d) for d in raw["errors"]), tuple(raw["inclusions"]))
         if any(Path(file).stat().st_mtime > made for file in header.inclusions if file):
             return None
     except (OSError, ValueError, KeyError, TypeError):  # absent or torn: it is made anew

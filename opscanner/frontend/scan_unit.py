@@ -44,7 +44,7 @@ class Worker:
             return replace(result, reason=error.what)
         except RecursionError:
             return replace(result, reason="an expression is nested too deeply to walk")
-        except Exception as error:  # one of the three broad catches: one bad unit is data, not the end of the scan
+        except Exception as error:  # noqa: BLE001 - one of the three broad catches: one bad unit is data, not the end
             return replace(result, reason=f"the walk failed: {type(error).__name__}: {error}{_where(error)}")
         finally:
             gc.enable()
@@ -72,7 +72,7 @@ class Worker:
     ) -> UnitResult:
         parsed_at = time.process_time()
         memory = self.memories.setdefault(_scope(command), Memory())
-        walk = UnitWalk(unit, self.root, errors, memory)
+        walk = UnitWalk(unit, self.root, errors, memory, device=result.cuda_pass is CudaPass.DEVICE)
         instances, reach = walk.run()
         device = {r.key for r in reach if r.device}
         bad = {r.key for r in reach if r.has_error}

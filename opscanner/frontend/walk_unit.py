@@ -19,7 +19,9 @@ from opscanner.precision.formats import cast_direction
 
 _LIBRARY_DEPTH = 4
 _INTERNAL_LINKAGE = 2
-_CASTS_ONLY = frozenset({NodeKind.PARAMETER, NodeKind.CAST, NodeKind.CALL, NodeKind.RETURN, NodeKind.VARIABLE, NodeKind.LOAD})
+_CASTS_ONLY = frozenset(
+    (NodeKind.PARAMETER, NodeKind.CAST, NodeKind.CALL, NodeKind.RETURN, NodeKind.VARIABLE, NodeKind.LOAD)
+)
 
 
 @dataclass
@@ -63,13 +65,15 @@ class UnitWalk:
     errors : sequence of Diagnostic
         The unit's errors; instances whose text holds one are marked.
     memory : Memory
-        Filled with what this unit brings, unless the unit has errors.
+        What earlier units brought; :meth:`remember` adds what this one does.
+    device : bool
+        The unit is the device pass of a CUDA file.
     """
 
-    def __init__(self, unit: Unit, root: str, errors: Sequence[Diagnostic], memory: Memory) -> None:
+    def __init__(self, unit: Unit, root: str, errors: Sequence[Diagnostic], memory: Memory, *, device: bool) -> None:
         self.unit, self.lib = unit, unit.lib
         self.types = TypeTable(unit.lib)
-        self.functions = FunctionTable(unit, self.types, root)
+        self.functions = FunctionTable(unit, self.types, root, device=device)
         self.memory = memory
         self.cursors = 0
         self._errors: dict[str, list[int]] = {}
@@ -82,6 +86,7 @@ class UnitWalk:
         self._library: dict[int | None, tuple[tuple[str, str], ...]] = {}
         self._library_depth = 0
         self._own: dict[str, KnownInstance] = {}
+        self._emitted: set[int | None] = set()
 
     # -- the way through the unit ---------------------------------------------------------------------------------
 
@@ -101,8 +106,10 @@ class UnitWalk:
         while waiting:
             for cursor in self.unit.children(waiting.pop()):
                 kind = cursor.kind
-                if kind not in (ck.NAMESPACE, ck.LINKAGE_SPEC) and kind not in ck.CLASS_LIKE and (
-                    kind not in ck.FUNCTION_LIKE and kind != ck.VAR_DECL
+                if (
+                    kind not in (ck.NAMESPACE, ck.LINKAGE_SPEC)
+                    and kind not in ck.CLASS_LIKE
+                    and (kind not in ck.FUNCTION_LIKE and kind != ck.VAR_DECL)
                 ):
                     continue
                 place = self.unit.cursor_place(cursor)
@@ -117,7 +124,9 @@ class UnitWalk:
                 elif kind == ck.VAR_DECL:
                     yield from self._initializer(cursor)
                 elif kind not in (ck.CLASS_TEMPLATE, ck.PARTIAL_SPECIALIZATION):
-                    yield from self._methods(cursor)
+                    for facts in self._methods(cursor):
+                        self._emitted.add(facts.cursor.d0)
+                        yield facts
 
     def _methods(self, cursor: libclang.CXCursor) -> Iterator[FunctionFacts]:
         for method in self.unit.methods(self.lib.clang_getCursorType(cursor)):
@@ -238,9 +247,7 @@ class UnitWalk:
             if key is None:
                 continue
             arguments = tuple(
-                (node, position)
-                for value, position in call.arguments
-                for node in walked.walk.record.settle(value)
+                (node, position) for value, position in call.arguments for node in walked.walk.record.settle(value)
             )
             walked.calls.setdefault(key, []).append(Call(call.node, key, arguments, call.launch, call.line))
         for facts in walked.walk.reached_functions.values():
@@ -304,12 +311,19 @@ class UnitWalk:
             return True
         if not walk.is_device or self.functions.is_lambda(walked.facts):
             return False
+        if cursor.d0 in self._emitted and self._is_instantiated(cursor):
+            return True
         return (
             cursor.kind == ck.FUNCTION_DECL
             and self.lib.clang_getCursorLinkage(cursor) > _INTERNAL_LINKAGE + 1
             and not self.lib.clang_Cursor_isFunctionInlined(cursor)
             and self.lib.clang_Cursor_getNumTemplateArguments(cursor) < 0
         )
+
+    def _is_instantiated(self, method: libclang.CXCursor) -> bool:
+        """True for a method of an explicitly instantiated class template, which other units may call."""
+        parent = self.lib.clang_getCursorSemanticParent(method)
+        return bool(self.lib.clang_Type_getNumTemplateArguments(self.lib.clang_getCursorType(parent)) > 0)
 
     def _reach(self) -> tuple[UnitReach, ...]:
         own, known = self._own, self.memory.known

@@ -49,11 +49,7 @@ class FloatFormat:
         >>> FORMATS["bfloat16"].holds(FORMATS["float16"])
         False
         """
-        return (
-            self.precision >= other.precision
-            and self.emax >= other.emax
-            and self.min_exponent <= other.min_exponent
-        )
+        return self.precision >= other.precision and self.emax >= other.emax and self.min_exponent <= other.min_exponent
 
 
 #: Sources: IEEE 754-2019 table 3.5; bfloat16 as in Intel's 2018 white paper; float8 kinds as in arXiv 2209.05433
