@@ -81,7 +81,7 @@ def _after_options(arguments: tuple[str, ...], position: int, take_value: set[st
             return position + 1
         if argument in take_value:
             position += 2
-        elif argument.startswith("-") and len(argument) > 1:
+        elif argument.startswith("-"):  # also the "-" of "env - A=B"
             position += 1
         else:
             break

@@ -63,12 +63,15 @@ VALUE_OPTIONS = {
     "-o", "-MF", "-MT", "-MQ", "-MJ", "-Xclang", "-Xlinker", "-Xassembler", "-Xanalyzer", "-mllvm", "-arch", "-T",
     "-u", "-z", "-L", "-l", "-B", "-e", "-dumpbase", "-dumpbase-ext", "-dumpdir", "-aux-info", "--param", "-wrapper",
     "-specs", "--specs", "-include-pch", "-ivfsoverlay", "-vfsoverlay", "-iprefix", "-iwithprefix", "-A",
-    "-iwithprefixbefore", "-F", "-iframework", "-framework", "-G", "-imultilib", "-index-store-path", "-working-directory",
+    "-iwithprefixbefore", "-F", "-iframework", "-framework", "-G", "-imultilib", "-index-store-path",
+    "-working-directory",
     "-serialize-diagnostics", "--serialize-diagnostics", "-Xopenmp-target", "-Xcuda-ptxas", "-Xcuda-fatbinary",
     "-Xarch_device", "-Xarch_host", "-Xthinlto", "-load", "-plugin", "-fplugin", "--config", "-config",
     "-fmodule-file", "-fmodules-cache-path", "-ccc-gcc-name", "-ccc-install-dir", "-resource-dir", "-main-file-name",
-    "--cuda-path", "--output", "--output-file", "-dependency-file", "-diagnostic-log-file", "-install_name", "-target-cpu",
-    "-object_path_lto", "-Xflang", "-Xoffload-linker", "-Xcudafe", "-Xfatbin", "-isystem-prefix", "--system-header-prefix",
+    "--cuda-path", "--output", "--output-file", "-dependency-file", "-diagnostic-log-file", "-install_name",
+    "-target-cpu",
+    "-object_path_lto", "-Xflang", "-Xoffload-linker", "-Xcudafe", "-Xfatbin", "-isystem-prefix",
+    "--system-header-prefix",
 }  # fmt: skip
 
 # Why an option is dropped, first match wins. Only the message depends on this list; what passes does not.
@@ -77,7 +80,8 @@ REASONS = tuple(
     for pattern, reason in (
         (r"-f?plugin|-fpass-plugin|-load|-Xclang|-Xanalyzer|-mllvm|-fplugin-arg|-add-plugin", "may load code"),
         (r"-wrapper|-B|-ccc-|--?specs|-no-canonical-prefixes|-fuse-ld|--ld-path", "chooses another program"),
-        (r"--?config|-fmodule|--?precompile|-ivfsoverlay|-vfsoverlay|-include-pch|@", "reads a file that is not source"),
+        (r"--?config|-fmodule|--?precompile|-ivfsoverlay|-vfsoverlay|-include-pch|@",
+         "reads a file that is not source"),
         (r"-o|-M|--?save-temps|-ftime-|--?serialize-diag|-f?dump|-d[a-zA-Z]*$|-gen-|-fprofile|-fcoverage|--?coverage"
          r"|-index-store|-fcrash|-gmodules|-fstack-usage|-fsave-|-fdiagnostics-(add|format)|-dependency|-fdebug-comp"
          r"|-ftest-coverage|-fopt-info|-foptimization-record|-emit|-fproc-stat|-aux-info|-fcallgraph|-Rpass|--?output",
@@ -89,7 +93,8 @@ REASONS = tuple(
          "code generation only"),
         (r"-[cSEsv]$|-###|-fsyntax-only|-pipe|-save-stats|-r$|-shared|-static|-l|-L|-rdynamic|-nostart|-nolib|-nodefault",
          "phase, or for the linker"),
-        (r"-stdlib|--?resource-dir|--?cuda-path|-nocuda|-nogpu|--cuda-(device|host)-only|-Xarch", "chosen by this scan"),
+        (r"-stdlib|--?resource-dir|--?cuda-path|-nocuda|-nogpu|--cuda-(device|host)-only|-Xarch",
+         "chosen by this scan"),
     )
 )  # fmt: skip
 UNKNOWN = "not on the list of options that are known to bear on meaning and to do no harm"
@@ -132,7 +137,7 @@ class _Reader:
             self._read_positional(argument)
         elif argument.startswith(("-Wp,", "-Xpreprocessor")):
             self._unwrap(argument)
-        elif argument.startswith("-x") or argument in ("--language",) or argument.startswith("--language="):
+        elif argument.startswith(("-x", "--language=")) or argument in ("--language",):
             self._read_language(argument)
         elif argument.startswith(("--cuda-gpu-arch=", "--offload-arch=")):
             self.result.architectures.append(argument.partition("=")[2])

@@ -33,8 +33,14 @@ LIBRARY_HEADERS = {
     "cccl": ("thrust/tuple.h", "kernels that use CUB, Thrust or libcu++ lose the functions that call them"),
     "curand": ("curand_kernel.h", "kernels that draw random numbers (dropout, distributions) have errors inside"),
     "cublas": ("cublas_v2.h", "stand-in types are used; host functions that call cuBLAS are seen in part, no kernel"),
-    "cusparse": ("cusparse.h", "stand-in types are used; host functions that call cuSPARSE are seen in part, no kernel"),
-    "cusolver": ("cusolverDn.h", "stand-in types are used; host functions that call cuSOLVER are seen in part, no kernel"),
+    "cusparse": (
+        "cusparse.h",
+        "stand-in types are used; host functions that call cuSPARSE are seen in part, no kernel",
+    ),
+    "cusolver": (
+        "cusolverDn.h",
+        "stand-in types are used; host functions that call cuSOLVER are seen in part, no kernel",
+    ),
     "cufft": ("cufft.h", "host functions that call cuFFT are seen in part, no kernel"),
     "cudnn": ("cudnn.h", "units that call cuDNN are seen in part; frameworks leave them out without cuDNN"),
     "nvtx": ("nvtx3/nvToolsExt.h", "profiling marks are not seen; no kernel"),
@@ -269,7 +275,9 @@ def _libclang_distribution() -> tuple[str | None, str | None]:
     return None, None
 
 
-def _find_cxx(site_packages: Sequence[str], resource_dir: str | None) -> tuple[tuple[str, ...], tuple[str, ...], Finding]:
+def _find_cxx(
+    site_packages: Sequence[str], resource_dir: str | None
+) -> tuple[tuple[str, ...], tuple[str, ...], Finding]:
     """The C++ library: the system's libstdc++, or else the libc++ that comes with libclang-ng."""
     cost = "no standard header is found: no unit parses"
     gcc_dirs = sorted(Path("/usr/lib/gcc").glob("*/*/"), key=lambda place: _number(place.name), reverse=True)

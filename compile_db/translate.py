@@ -19,7 +19,9 @@ LANGUAGE_OF_OPTION: dict[str, Language] = {
 }  # fmt: skip
 LANGUAGE_OF_SUFFIX: dict[str, Language] = {".cu": "cuda", ".cuh": "cuda", ".c": "c"}
 SEPARATE = {"-isystem", "-iquote", "-idirafter", "-isystem-after", "-cxx-isystem", "-isysroot", "-include", "-imacros"}
-CUDA_FOLDER = re.compile(r"/(cuda(-\d+(\.\d+)?)?|cuda_toolkit|nvidia/(cuda_\w+|cu\d+))(/targets/[^/]+)?/include(/cccl)?/?$")
+CUDA_FOLDER = re.compile(
+    r"/(cuda(-\d+(\.\d+)?)?|cuda_toolkit|nvidia/(cuda_\w+|cu\d+))(/targets/[^/]+)?/include(/cccl)?/?$"
+)
 LANGUAGE_OF_STANDARD = {"c++": re.compile(r"(gnu|c)\+\+"), "c": re.compile(r"(gnu|c|iso9899:)\d")}
 
 
@@ -125,7 +127,13 @@ def _matching(sanitized: Sanitized, language: Language, toolchain: Toolchain) ->
 
 def _common_arguments(toolchain: Toolchain, language: Language) -> list[str]:
     # libclang-ng's cindex puts its bundled libc++ in front of everything unless some "-isystem" is there (22.1.4.2).
-    arguments = ["--no-default-config", "-Wno-everything", "-ferror-limit=0", "-isystem", f"{toolchain.shim_dir}/nothing"]
+    arguments = [
+        "--no-default-config",
+        "-Wno-everything",
+        "-ferror-limit=0",
+        "-isystem",
+        f"{toolchain.shim_dir}/nothing",
+    ]
     if toolchain.resource_dir is not None:
         arguments += ["-resource-dir", toolchain.resource_dir]
     return arguments + ([] if language == "c" else list(toolchain.cxx_arguments))

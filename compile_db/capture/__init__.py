@@ -28,6 +28,10 @@ def read_any(path: str | os.PathLike[str], root: str | os.PathLike[str]) -> Comp
         start = stream.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n")
     if start.startswith(b"{"):
         return read_aquery(place, root)
-    if place.suffix == ".json" or start.startswith((b"[{", b"[\n", b"[\r", b"[ ", b"\xff\xfe", b"\xfe\xff")) or not start:
+    if (
+        place.suffix == ".json"
+        or start.startswith((b"[{", b"[\n", b"[\r", b"[ ", b"\xff\xfe", b"\xfe\xff"))
+        or not start
+    ):
         return load(place, root)
     return read_log(place, root)

@@ -70,7 +70,9 @@ def _command(action: object, index: int, root: str, where: str) -> CompileComman
     arguments = action.get("arguments")
     if not isinstance(arguments, list) or not all(isinstance(item, str) for item in arguments):
         return SkippedEntry("", index, "the action holds no arguments: is this --output=jsonproto?")
-    sources = sources_in(tuple(arguments)) or [item for item in arguments if item.endswith((".cu.cc", ".cc", ".cpp", ".cu"))]
+    sources = sources_in(tuple(arguments)) or [
+        item for item in arguments if item.endswith((".cu.cc", ".cc", ".cpp", ".cu"))
+    ]
     if not sources:
         return SkippedEntry("", index, "compiles no source: a header check or a module")
     return make_command(root, sources[-1], tuple(arguments), None, f"{where}, action {index}")

@@ -30,7 +30,8 @@ TORCH_MACROS = ("-DTORCH_API_INCLUDE_EXTENSION_H", "-DTORCH_EXTENSION_NAME=exten
 MISSING_IN_CPU_WHEELS = {
     "c10/cuda/impl/cuda_cmake_macros.h": "#pragma once\n#define C10_CUDA_BUILD_SHARED_LIBS\n",
     "ATen/cuda/CUDAConfig.h": (
-        "#pragma once\n#define AT_CUDNN_ENABLED() 0\n#define AT_CUSPARSELT_ENABLED() 0\n#define AT_HIPSPARSELT_ENABLED() 0\n"
+        "#pragma once\n#define AT_CUDNN_ENABLED() 0\n#define AT_CUSPARSELT_ENABLED() 0\n"
+        "#define AT_HIPSPARSELT_ENABLED() 0\n"
         "#define AT_ROCM_ENABLED() 0\n#define AT_MAGMA_ENABLED() 0\n#define NVCC_FLAGS_EXTRA \"\"\n"
     ),
 }  # fmt: skip

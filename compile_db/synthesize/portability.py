@@ -31,7 +31,8 @@ MEM_EFF = "aten/src/ATen/native/transformers/cuda/mem_eff_attention/kernel_backw
 CORRECTIONS = (
     Correction(MEM_EFF, "MatmulQK::Mma::prologue<", "MatmulQK::Mma::template prologue<",
                "[temp.names]/5: a dependent member template needs the keyword"),
-    Correction(MEM_EFF, "EpilogueOutputOp rescale({1, 1});", "EpilogueOutputOp rescale(typename EpilogueOutputOp::Params(1, 1));",
+    Correction(MEM_EFF, "EpilogueOutputOp rescale({1, 1});",
+               "EpilogueOutputOp rescale(typename EpilogueOutputOp::Params(1, 1));",
                "[over.best.ics]/4: {1, 1} is ambiguous with the copy constructor"),
     Correction(MEM_EFF, "typename MatmulDOIVJ::BiasGradEpilogue::OutputOp output_op({1, 1});",
                "typename MatmulDOIVJ::BiasGradEpilogue::OutputOp output_op(typename"
@@ -39,7 +40,7 @@ CORRECTIONS = (
                "[over.best.ics]/4: {1, 1} is ambiguous with the copy constructor"),
     Correction("cutlass/matrix.h", "set_slice3x3(", "set_slice_3x3(",
                "[temp.res]/8: a member that no instantiation has (CUTLASS up to 3.8)"),
-    # CUB of CUDA 12 with -D__CUDA_NO_HALF_OPERATORS__, which frameworks give: the intrinsics are what the operators call.
+    # CUB of CUDA 12 with -D__CUDA_NO_HALF_OPERATORS__, which frameworks give. The operators call these intrinsics.
     Correction("cub/agent/agent_sub_warp_merge_sort.cuh", "(return lhs == rhs;)", "(return __heq(lhs, rhs);)",
                "[temp.res]/8: the operator is not declared where the template is defined"),
     Correction("cub/device/dispatch/dispatch_histogram.cuh", "(return sample >= min_level && sample < max_level;)",

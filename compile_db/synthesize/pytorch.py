@@ -49,15 +49,15 @@ CONFIGURATION = {
     "NVCC_FLAGS_EXTRA": "",
 }
 
-# cmake/Dependencies.cmake and aten/src/ATen/CMakeLists.txt of 1.13 to 2.6. The __CUDA_NO_* ones decide which casts exist.
+# cmake/Dependencies.cmake and aten/src/ATen/CMakeLists.txt, 1.13 to 2.6. __CUDA_NO_* decide which casts exist.
 DEFINES = (
     "-DUSE_CUDA", "-DAT_PER_OPERATOR_HEADERS", "-DTORCH_CUDA_BUILD_MAIN_LIB", "-DCUDA_HAS_FP16=1",
     "-DCUB_WRAPPED_NAMESPACE=at_cuda_detail", "-DLIBCUDACXX_ENABLE_SIMPLIFIED_COMPLEX_OPERATIONS",
     "-DCUTLASS_ENABLE_TENSOR_CORE_MMA=1", "-DCUTLASS_ENABLE_SM90_EXTENDED_MMA_SHAPES=1",
     "-DCUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED", "-DFLASHATTENTION_DISABLE_ALIBI", "-DFLASHATTENTION_DISABLE_SOFTCAP",
     "-D__CUDA_NO_HALF_OPERATORS__", "-D__CUDA_NO_HALF_CONVERSIONS__", "-D__CUDA_NO_HALF2_OPERATORS__",
-    "-D__CUDA_NO_BFLOAT16_CONVERSIONS__", "-DUSE_FLASH_ATTENTION", "-DUSE_MEM_EFF_ATTENTION", "-DHAVE_MALLOC_USABLE_SIZE=1",
-    "-DNDEBUG",
+    "-D__CUDA_NO_BFLOAT16_CONVERSIONS__", "-DUSE_FLASH_ATTENTION", "-DUSE_MEM_EFF_ATTENTION",
+    "-DHAVE_MALLOC_USABLE_SIZE=1", "-DNDEBUG",
 )  # fmt: skip
 CPU_DEFINES = ("-DAT_PER_OPERATOR_HEADERS", "-DCAFFE2_BUILD_MAIN_LIB", "-DHAVE_MALLOC_USABLE_SIZE=1", "-DNDEBUG")
 # Kernels under native/cpu are compiled once for each; cmake/Codegen.cmake.
@@ -67,8 +67,8 @@ CPU_CAPABILITIES: dict[str, tuple[str, ...]] = {
     "AVX512": ("-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mfma"),
 }
 # Headers of other projects, where the checkout's third_party is empty: name in the torch wheel's include/.
-FROM_WHEEL = ("fmt", "sleef.h", "cpuinfo.h", "clog.h", "pthreadpool.h", "fxdiv.h", "fp16.h", "fp16", "psimd.h", "nnpack.h",
-              "fbgemm", "google", "tensorpipe", "kineto", "pybind11", "qnnpack_func.h")  # fmt: skip
+FROM_WHEEL = ("fmt", "sleef.h", "cpuinfo.h", "clog.h", "pthreadpool.h", "fxdiv.h", "fp16.h", "fp16", "psimd.h",
+              "nnpack.h", "fbgemm", "google", "tensorpipe", "kineto", "pybind11", "qnnpack_func.h")  # fmt: skip
 # third_party folder of the checkout, a header in it, what needs it.
 THIRD_PARTY = {
     "third_party/cutlass/include": ("cutlass/cutlass.h", "attention kernels (flash_attn, mem_eff_attention)"),
@@ -197,12 +197,22 @@ def _cuda_commands(checkout: Path, searched: list[str]) -> list[CompileCommand]:
 
 
 def _cpu_commands(checkout: Path, searched: list[str], capabilities: tuple[str, ...]) -> list[CompileCommand]:
-    """CPU kernels once for each capability, other sources once. Vendor back ends that need vendor headers are left out."""
+    """CPU kernels once for each capability, other sources once; back ends that need vendor headers are left out."""
     search = [argument for folder in searched for argument in ("-I", folder)]
     standard = _standard(checkout)
     commands: list[CompileCommand] = []
     native = checkout / NATIVE
-    folders = ("", "cpu", "quantized", "quantized/cpu", "quantized/cpu/kernels", "sparse", "nested", "transformers", "utils")
+    folders = (
+        "",
+        "cpu",
+        "quantized",
+        "quantized/cpu",
+        "quantized/cpu/kernels",
+        "sparse",
+        "nested",
+        "transformers",
+        "utils",
+    )
     for folder in folders:
         for path in sorted((native / folder).glob("*.cpp")):
             if not folder.endswith(("cpu", "kernels")) or folder == "quantized/cpu":

@@ -9,7 +9,9 @@ from pathlib import Path
 MACRO_ARGUMENT = re.compile(r"^-[DU][A-Za-z_]\w*(=[\w.\"']*)?$")
 STANDARD = re.compile(r"^-?-?std[=:](c\+\+\d[\da-z])$")
 # Macros that a build on plain Linux with CUDA does not define; conditions in the script are not evaluated.
-NOT_HERE = re.compile(r"ROCM|HIP|WIN32|_WIN|MSVC|NOMINMAX|DEBUG|DISABLE|EXPORTS|MPS|XPU|NPU|MUSA|OPENMP|_GLIBCXX_USE_CXX11_ABI")
+NOT_HERE = re.compile(
+    r"ROCM|HIP|WIN32|_WIN|MSVC|NOMINMAX|DEBUG|DISABLE|EXPORTS|MPS|XPU|NPU|MUSA|OPENMP|_GLIBCXX_USE_CXX11_ABI"
+)
 
 
 def macros_and_standard(script: Path) -> tuple[tuple[str, ...], str | None]:

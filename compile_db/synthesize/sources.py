@@ -46,7 +46,9 @@ def sources_or_error(top: Path) -> list[Path]:
         raise CompileDatabaseError("does not exist", where=str(top), hint="check the path")
     sources = find_sources(top)
     if not sources:
-        raise CompileDatabaseError("holds no C, C++ or CUDA source", where=str(top), hint="give the folder of the sources")
+        raise CompileDatabaseError(
+            "holds no C, C++ or CUDA source", where=str(top), hint="give the folder of the sources"
+        )
     return sources
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-DEFINE = re.compile(r"^(?P<indent>[ \t]*)#(?P<space>[ \t]*)cmakedefine(?P<number>01)?[ \t]+(?P<name>\w+)(?P<rest>.*)$", re.M)
+DEFINE = re.compile(
+    r"^(?P<indent>[ \t]*)#(?P<space>[ \t]*)cmakedefine(?P<number>01)?[ \t]+(?P<name>\w+)(?P<rest>.*)$", re.M
+)
 FALSE = {"", "0", "OFF", "NO", "FALSE", "N", "IGNORE", "NOTFOUND"}
 
 

@@ -55,7 +55,9 @@ def generate_headers(aten: Path, output: Path, extra_site_packages: tuple[str, .
         raise CompileDatabaseError(f"torchgen ran for {TIMEOUT_S} s", where=str(aten), hint=HINT) from error
     if done.returncode != 0:
         last = "\n    ".join(done.stderr.strip().splitlines()[-4:]) or f"exit status {done.returncode}"
-        raise CompileDatabaseError(f"torchgen of {place} refuses this checkout:\n    {last}", where=str(aten), hint=HINT)
+        raise CompileDatabaseError(
+            f"torchgen of {place} refuses this checkout:\n    {last}", where=str(aten), hint=HINT
+        )
     _speak_as_the_checkout(aten.parents[2], output)
     return done.stdout
 

@@ -35,6 +35,7 @@ WRITING_EVENTS = {
     "os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.link", "os.symlink", "os.truncate", "os.chmod", "os.chown",
     "shutil.copyfile", "shutil.move", "shutil.rmtree",
 }  # fmt: skip
+TWO_PATHS = {"os.rename", "os.link", "shutil.copyfile", "shutil.move"}
 
 
 def refuse_writes_outside(output: Path) -> None:
@@ -57,8 +58,10 @@ def refuse_writes_outside(output: Path) -> None:
             )
             if writes and not is_inside(path):
                 raise PermissionError(f"torchgen tried to write {path!r}, outside {output}")
-        elif event in WRITING_EVENTS and not is_inside(arguments[0]):
-            raise PermissionError(f"torchgen tried {event} on {arguments[0]!r}, outside {output}")
+        elif event in WRITING_EVENTS:
+            changed = arguments[1:2] if event == "os.symlink" else arguments[: 2 if event in TWO_PATHS else 1]
+            if not all(is_inside(path) for path in changed):
+                raise PermissionError(f"torchgen tried {event} on {arguments!r}, outside {output}")
 
     sys.addaudithook(audit)
 

@@ -75,7 +75,9 @@ def test_byte_order_marks_are_no_hindrance(tmp_path: Path, encoding: str) -> Non
     ],
     ids=repr,
 )
-def test_one_bad_entry_is_skipped_with_its_index_and_the_rest_is_read(tmp_path: Path, entry: object, reason: str) -> None:
+def test_one_bad_entry_is_skipped_with_its_index_and_the_rest_is_read(
+    tmp_path: Path, entry: object, reason: str
+) -> None:
     write_source(tmp_path, "", "good.cu")
     good = {"directory": str(tmp_path), "file": "good.cu", "command": "nvcc good.cu"}
     database = load(write(tmp_path, json.dumps([good, entry]).encode()))

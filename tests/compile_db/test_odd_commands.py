@@ -62,12 +62,20 @@ def test_c2_the_newest_of_several_architectures_is_taken(
 
 def test_c4_nvcc_wrappers_go_in_pairs_and_host_options_are_unwrapped(plain_toolchain: Toolchain) -> None:
     given = (
-        "nvcc", "-Xptxas", "-O3", "-Xcompiler=-fPIC", "-Xcompiler", "-fno-exceptions,-Wall,-DHOST", "--expt-relaxed-constexpr",
-        "--extended-lambda", "-rdc=true", "--default-stream", "per-thread", "--include-path", "inc", "--define-macro", "A=1",
-        "--define-macro=B", "-ccbin=g++", "-c", "a.cu",
+        "nvcc", "-Xptxas", "-O3", "-Xcompiler=-fPIC", "-Xcompiler", "-fno-exceptions,-Wall,-DHOST",
+        "--expt-relaxed-constexpr", "--extended-lambda", "-rdc=true", "--default-stream", "per-thread",
+        "--include-path", "inc", "--define-macro", "A=1", "--define-macro=B", "-ccbin=g++", "-c", "a.cu",
     )  # fmt: skip
     found = arguments_of(plain_toolchain, *given)
-    for wanted in ("-fPIC", "-fno-exceptions", "-DHOST", "-I/d/inc", "-DA=1", "-DB", "-DCUDA_API_PER_THREAD_DEFAULT_STREAM=1"):
+    for wanted in (
+        "-fPIC",
+        "-fno-exceptions",
+        "-DHOST",
+        "-I/d/inc",
+        "-DA=1",
+        "-DB",
+        "-DCUDA_API_PER_THREAD_DEFAULT_STREAM=1",
+    ):
         assert wanted in found
     for unwanted in ("-O3", "-Wall", "-Xcompiler", "per-thread", "inc", "-rdc=true", "-ccbin=g++", "--extended-lambda"):
         assert unwanted not in found
@@ -76,8 +84,8 @@ def test_c4_nvcc_wrappers_go_in_pairs_and_host_options_are_unwrapped(plain_toolc
 
 def test_c5_options_of_nvccs_parts_are_dropped_with_their_values(plain_toolchain: Toolchain) -> None:
     given = (
-        "nvcc", "-Xcudafe", "--diag_suppress=cc_clobber_ignored,--diag_suppress=set_but_not_used", "-Xfatbin", "-compress-all",
-        "--threads=2", "--use_fast_math", "-arch=sm_70", "-c", "a.cu",
+        "nvcc", "-Xcudafe", "--diag_suppress=cc_clobber_ignored,--diag_suppress=set_but_not_used", "-Xfatbin",
+        "-compress-all", "--threads=2", "--use_fast_math", "-arch=sm_70", "-c", "a.cu",
     )  # fmt: skip
     found = arguments_of(plain_toolchain, *given)
     assert not [item for item in found if "diag" in item or "compress" in item or "threads" in item]
@@ -102,7 +110,9 @@ def test_c7_architectures_are_clamped_to_those_that_libclang_knows(
     assert architecture_of(replace(plain_toolchain, llvm_major=llvm), f"-arch={asked}") == [given]
 
 
-@pytest.mark.parametrize("given", [("-arch=sm_999",), ("-gencode", "arch=compute_120a,code=sm_120a"), ("-arch=compute_80",)])
+@pytest.mark.parametrize(
+    "given", [("-arch=sm_999",), ("-gencode", "arch=compute_120a,code=sm_120a"), ("-arch=compute_80",)]
+)
 def test_c7_any_architecture_parses(tmp_path: Path, toolchain: Toolchain, given: tuple[str, ...]) -> None:
     write_source(tmp_path, KERNEL)
     assert errors_of(translate(command_of(tmp_path, "nvcc", *given, "-c", "a.cu"), toolchain)) == []
@@ -116,7 +126,9 @@ def test_c9_c10_a_cuda_path_in_the_command_is_not_followed(tmp_path: Path, toolc
 
 
 @pytest.mark.parametrize("cuda_pass", ["device", "host"])
-def test_c10_without_cuda_a_shim_lets_simple_kernels_parse(tmp_path: Path, toolchain: Toolchain, cuda_pass: str) -> None:
+def test_c10_without_cuda_a_shim_lets_simple_kernels_parse(
+    tmp_path: Path, toolchain: Toolchain, cuda_pass: str
+) -> None:
     text = """
     #include <cuda_fp16.h>
     #include <cuda_bf16.h>
@@ -158,7 +170,9 @@ def test_c12_response_files_are_read_where_they_stand(tmp_path: Path, plain_tool
     clang = translate(command, plain_toolchain)
     assert f"-I{tmp_path}/C:/Program Files/dlib/include" in clang.arguments
     assert {"-DFROM_FILE", "-DNESTED"} <= {*clang.arguments}
-    assert [item.reason for item in clang.dropped if item.argument == "@missing.rsp"] == ["response file that could not be read"]
+    assert [item.reason for item in clang.dropped if item.argument == "@missing.rsp"] == [
+        "response file that could not be read"
+    ]
 
 
 def test_c12_options_files_of_nvcc_are_read(tmp_path: Path, plain_toolchain: Toolchain) -> None:
@@ -197,12 +211,17 @@ def test_c13_launchers_are_stripped(plain_toolchain: Toolchain, command: str) ->
 
 
 def test_c15_options_that_only_gcc_has_are_dropped(plain_toolchain: Toolchain) -> None:
-    assert "-fno-canonical-system-headers" in dropped_of(plain_toolchain, "g++", "-fno-canonical-system-headers", "-c", "a.cu")
+    assert "-fno-canonical-system-headers" in dropped_of(
+        plain_toolchain, "g++", "-fno-canonical-system-headers", "-c", "a.cu"
+    )
 
 
 def test_c17_an_entry_without_directory_starts_at_the_database(tmp_path: Path) -> None:
     write_source(tmp_path, "")
-    entries = [{"file": "a.cu", "arguments": ["nvcc", "-Iinc", "a.cu"]}, {"directory": "/x", "arguments": ["nvcc", "b.cu"]}]
+    entries = [
+        {"file": "a.cu", "arguments": ["nvcc", "-Iinc", "a.cu"]},
+        {"directory": "/x", "arguments": ["nvcc", "b.cu"]},
+    ]
     database = load_entries(tmp_path, entries)
     assert [command.file for command in database.commands] == [str(tmp_path / "a.cu")]
     assert [(entry.index, entry.reason) for entry in database.skipped] == [(1, 'has no "file"')]
@@ -239,7 +258,12 @@ def test_c22_one_file_compiled_twice_keeps_both_with_distinct_configurations(tmp
 def test_c22_ninja_multi_config_entries_are_named_by_their_configuration(tmp_path: Path) -> None:
     write_source(tmp_path, "")
     entries = [
-        {"directory": str(tmp_path), "file": "a.cu", "command": f"nvcc {flag} a.cu", "output": f"CMakeFiles/x.dir/{name}/a.cu.o"}
+        {
+            "directory": str(tmp_path),
+            "file": "a.cu",
+            "command": f"nvcc {flag} a.cu",
+            "output": f"CMakeFiles/x.dir/{name}/a.cu.o",
+        }
         for name, flag in (("Debug", "-g -DDEBUG"), ("Release", "-DNDEBUG"))
     ]
     assert [command.configuration for command in load_entries(tmp_path, entries).commands] == ["Debug", "Release"]
@@ -254,7 +278,9 @@ def test_c24_the_file_key_counts_wherever_the_file_stands_in_the_command(plain_t
 def test_c26_cuda_sources_without_an_entry_are_warned_of(tmp_path: Path) -> None:
     write_source(tmp_path, "", "native/k.cu")
     write_source(tmp_path, "", "a.cpp")
-    database = load_entries(tmp_path, [{"directory": str(tmp_path), "file": "a.cpp", "command": "g++ a.cpp"}], root=tmp_path)
+    database = load_entries(
+        tmp_path, [{"directory": str(tmp_path), "file": "a.cpp", "command": "g++ a.cpp"}], root=tmp_path
+    )
     assert len(database.warnings) == 1
     assert "1 CUDA sources" in database.warnings[0]
 
@@ -273,7 +299,9 @@ def test_c27_a_header_action_is_parsed_as_a_source(plain_toolchain: Toolchain) -
 
 
 def test_c30_all_errors_of_a_unit_are_reported(tmp_path: Path, toolchain: Toolchain) -> None:
-    write_source(tmp_path, '#include "missing.h"\n' + "".join(f"int v{i} = undeclared{i};\n" for i in range(60)), "a.cpp")
+    write_source(
+        tmp_path, '#include "missing.h"\n' + "".join(f"int v{i} = undeclared{i};\n" for i in range(60)), "a.cpp"
+    )
     errors = errors_of(translate(command_of(tmp_path, "g++", "-c", "a.cpp", file="a.cpp"), toolchain))
     assert errors[0] == "a.cpp:1: 'missing.h' file not found"
     assert len(errors) == 61
