@@ -33,20 +33,21 @@ run() {
 say "The sources of torch-scatter 2.1.2, a torch extension: downloaded, unpacked, not built"
 run scripts/get_sources.sh build/demo torch-scatter-2.1.2
 
-say "Scan them: parse every CUDA unit as clang would compile it, follow all instantiations, keep a graph"
-run opscanner scan "$sources"
+say "Scan its CUDA units: parse each as clang would compile it, follow all instantiations, keep a graph"
+run opscanner scan "$sources" --only 'csrc/cuda/*.cu'
 
-say "Where do formats change, and how is it written?"
-run opscanner sql "SELECT from_format, to_format, form, sites FROM formats_summary ORDER BY sites DESC"
+say "Where do formats change, and how is it written? (device: reached by GPU code)"
+run opscanner sql "SELECT from_format, to_format, form, sites, constant_sites, device_sites
+    FROM formats_summary ORDER BY from_format, to_format, form"
 
-say "Where does arithmetic stay in 16 bit?"
+say "Where does arithmetic on the GPU stay in 16 bit?"
 run opscanner sql "SELECT file, line, operation, category, format, function FROM arithmetic
-    WHERE format IN ('float16', 'bfloat16') AND category IN ('arith', 'math', 'reduction', 'atomic')
-    ORDER BY category, file, line"
+    WHERE format IN ('float16', 'bfloat16') AND category IN ('arith', 'math', 'reduction', 'atomic') AND pass = 'device'
+    ORDER BY file, line, format"
 
-say "One value's way: from where it is read, through a cast, to where it ends"
+say "One value's way. A warp hands partial sums around as float32, but the sum itself stays in bfloat16"
 cast=$(opscanner sql --format csv "SELECT min(id) FROM casts
-    WHERE from_format = 'float16' AND to_format = 'float32' AND NOT constant AND pass = 'device'" | tail -n 1 | tr -d '\r')
-run opscanner chains "$cast"
+    WHERE file LIKE '%segment_csr_cuda.cu' AND line = 51 AND from_format = 'bfloat16'" | tail -n 1 | tr -d '\r')
+run opscanner chains "$cast" --steps 16
 
 printf '\nThe graph is in opscanner.sqlite. Next: opscanner --help, or docs/index.md.\n'

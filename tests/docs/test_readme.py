@@ -61,5 +61,6 @@ def test_the_readme_example_prints_what_it_says(tmp_path: Path) -> None:
                 assert printed_by(["bash", "-c", command], tmp_path) == trimmed(expected), f"$ {command}"
         else:
             assert language == "python"
-            assert printed_by([sys.executable, "-c", text], tmp_path) == trimmed(output)
+            (tmp_path / "example.py").write_text(text, encoding="utf-8")
+            assert printed_by([sys.executable, "example.py"], tmp_path) == trimmed(output)
     assert ran == {"cuda", "console", "python"}, "the README lacks a block to run"
