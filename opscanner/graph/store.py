@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from types import TracebackType
@@ -200,20 +200,26 @@ class Store:
             writer = UnitWriter(connection, self._inserts, self._ids, memory, scan_id, self._runs[scan_id])
             writer.write(unit)
 
-    def finish_scan(self, scan_id: int, *, complete: bool) -> None:
+    def finish_scan(
+        self, scan_id: int, *, complete: bool, cuda_passes: Sequence[str] = ("device", "host", "none")
+    ) -> None:
         """Marks the run as finished.
 
         Parameters
         ----------
         complete : bool
             Every unit of the source tree was asked for: those that only an earlier run saw are deleted.
+        cuda_passes : sequence of str
+            The passes that were asked for; units of other passes stay.
         """
         with self._transaction() as connection:
             memory, run = self._memory(connection, scan_id), self._runs[scan_id]
             unit = schema.translation_unit.c
             pruner = Pruner(connection, memory, scan_id, run)
             if complete:
-                gone = connection.execute(select(unit.id).where(unit.scan_id == scan_id, unit.run < run))
+                gone = connection.execute(
+                    select(unit.id).where(unit.scan_id == scan_id, unit.run < run, unit.cuda_pass.in_(cuda_passes))
+                )
                 for unit_id in gone.scalars().all():
                     pruner.release(clear_unit(connection, unit_id), {})
             pruner.sweep(names=run > 1)

@@ -177,3 +177,27 @@ def test_installed_packages_are_not_scanned_yet(run: Any) -> None:
     outcome = run("scan", "installed:torch")
     assert outcome.code == 2
     assert "not supported yet" in outcome.err
+
+
+def test_a_scan_of_one_pass_leaves_the_units_of_the_other(scan: Any, run: Any) -> None:
+    assert scan("--passes", "both").code == 0
+    assert scan("--passes", "host", "--only", "A.cu").code == 0
+    assert scan("--passes", "host").code == 0
+    units = run("coverage", "--units", "--format", "json").data
+    assert [(unit["file"], unit["cuda_pass"]) for unit in units] == [
+        (f"native/{name}.cu", cuda_pass) for name in "ABC" for cuda_pass in ("device", "host")
+    ]
+
+
+def test_a_scan_of_one_file_leaves_the_rest_of_its_folder(run: Any, checkout: Path, frontend: Any) -> None:
+    frontend.root = checkout / "native"
+    database = checkout / "compile_commands.json"
+    assert run("scan", frontend.root, "--compile-db", database).code == 0
+    frontend.seen = []
+    assert run("scan", frontend.root / "B.cu", "--compile-db", database).code == 0
+    assert frontend.seen == ["B.cu"]
+    assert statuses(run) == [("A.cu", "ok"), ("B.cu", "ok"), ("C.cu", "ok")]
+    (checkout / "native" / "Other.cu").touch()
+    outcome = run("scan", frontend.root / "Other.cu", "--compile-db", database)
+    assert outcome.code == 2
+    assert "has no entry for" in outcome.err
