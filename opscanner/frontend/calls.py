@@ -17,10 +17,7 @@ from opscanner.precision.formats import is_floating
 
 #: Functions of libraries that hand their arguments on unchanged.
 _PASSES_ON = frozenset(
-    (
-        "move forward get tie make_tuple make_pair __ldg __ldcs __ldcg __shfl_sync __shfl_xor_sync "
-        "__shfl_down_sync __shfl_up_sync bit_cast as_const addressof ref cref"
-    ).split()  # noqa: SIM905
+    ["move", "forward", "get", "tie", "make_tuple", "make_pair", "__ldg", "__ldcs", "__ldcg", "__shfl_sync", "__shfl_xor_sync", "__shfl_down_sync", "__shfl_up_sync", "bit_cast", "as_const", "addressof", "ref", "cref"]
 )
 _SELECTS = frozenset(("max", "min", "clamp", "__hmax", "__hmin", "__hmax_nan", "__hmin_nan"))
 _ARITHMETIC_INTRINSICS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from ctypes import byref, c_char_p, c_uint, c_void_p
 from dataclasses import replace
@@ -145,6 +145,17 @@ class Unit:
 
         def visit(file: int | None, _stack: object, _depth: int, _data: object) -> None:
             found.append(self.path(file))
+
+        self.lib.clang_getInclusions(self.handle, libclang.INCLUSION_VISITOR(visit), None)
+        return found
+
+    def top_includes(self, files: Iterable[str]) -> set[int]:
+        """Lines of the source's own ``#include`` directives through which the given files first came in."""
+        wanted, found = set(files), set()
+
+        def visit(file: int | None, stack: Any, depth: int, _data: object) -> None:
+            if depth and self.path(file) in wanted:
+                found.add(self.place(stack[depth - 1]).line)
 
         self.lib.clang_getInclusions(self.handle, libclang.INCLUSION_VISITOR(visit), None)
         return found

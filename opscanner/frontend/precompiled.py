@@ -86,6 +86,11 @@ def common_headers(files: Sequence[str], share: float = _SHARE, least: int = _LE
     return sorted(chosen, key=lambda header: sum(positions[header]) / len(positions[header]))
 
 
+def frequent_headers(files: Sequence[str]) -> set[str]:
+    """Headers that at least half of the files include."""
+    return set(common_headers(files, share=0.5))
+
+
 def make(files: Sequence[str], arguments: Sequence[str], folder: str) -> PrecompiledHeader | None:
     """The header for units with these arguments, made or taken from ``folder``; None when nothing is shared.
 
@@ -107,18 +112,33 @@ def make(files: Sequence[str], arguments: Sequence[str], folder: str) -> Precomp
     if found is not None:
         return found
     path.parent.mkdir(parents=True, exist_ok=True)
-    source = path.with_suffix(".h")
-    options = KEEP_GOING | INCOMPLETE | FOR_SERIALIZATION
-    source.write_text(text)
-    with parsed(str(source), [*arguments, *USE], options) as unit:
-        errors = tuple(unit.errors())
-        inclusions = tuple(unit.inclusions())
-        save(unit, path)
-    header = PrecompiledHeader(str(path), errors, inclusions)
+    header = _make_without_bad(headers, frequent_headers(files), arguments, path)
     partial = path.with_suffix(".json.partial")
     partial.write_text(json.dumps(asdict(header)))
     partial.replace(path.with_suffix(".json"))
     return header
+
+
+def _make_without_bad(
+    headers: list[str], frequent: set[str], arguments: Sequence[str], path: Path
+) -> PrecompiledHeader:
+    """Make the header; once more without those that bring errors, which only their own units should see.
+
+    An error in a header that most units include stays: they have it with and without.
+    """
+    source = path.with_suffix(".h")
+    options = KEEP_GOING | INCOMPLETE | FOR_SERIALIZATION
+    while True:
+        source.write_text("".join(f"#include {header}\n" for header in headers))
+        with parsed(str(source), [*arguments, *USE], options) as unit:
+            errors = tuple(unit.errors())
+            bad = unit.top_includes(error.file for error in errors)
+            kept = [h for line, h in enumerate(headers, 1) if line not in bad or h in frequent]
+            if len(kept) == len(headers):
+                inclusions = tuple(unit.inclusions())
+                save(unit, path)
+                return PrecompiledHeader(str(path), errors, inclusions)
+        headers = kept
 
 
 def _kept(path: Path) -> PrecompiledHeader | None:
