@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from parsing import command_of, errors_of, write_source
 
-from compile_db import CompileDatabaseError, Toolchain, load, translate
+from compile_db import CompileDatabase, CompileDatabaseError, Toolchain, load, translate
 from compile_db.database import make_command
 
 KERNEL = """
@@ -218,7 +219,7 @@ def test_c15_options_that_only_gcc_has_are_dropped(plain_toolchain: Toolchain) -
 
 def test_c17_an_entry_without_directory_starts_at_the_database(tmp_path: Path) -> None:
     write_source(tmp_path, "")
-    entries = [
+    entries: list[Mapping[str, object]] = [
         {"file": "a.cu", "arguments": ["nvcc", "-Iinc", "a.cu"]},
         {"directory": "/x", "arguments": ["nvcc", "b.cu"]},
     ]
@@ -230,7 +231,7 @@ def test_c17_an_entry_without_directory_starts_at_the_database(tmp_path: Path) -
 def test_c20_arguments_are_taken_as_they_are_and_win_over_command(tmp_path: Path) -> None:
     write_source(tmp_path, "")
     write_source(tmp_path, "", "b.cu")
-    entries = [
+    entries: list[Mapping[str, object]] = [
         {"directory": str(tmp_path), "file": "a.cu", "arguments": ["g++", '-DTEST="FOOBAR"'], "command": "g++ -DWRONG"},
         {"directory": str(tmp_path), "file": "b.cu", "command": "g++ -DMODNAME='\"name\"' -DP=a\\ b"},
     ]
@@ -242,7 +243,7 @@ def test_c20_arguments_are_taken_as_they_are_and_win_over_command(tmp_path: Path
 def test_c22_one_file_compiled_twice_keeps_both_with_distinct_configurations(tmp_path: Path) -> None:
     for name in ("a.cu", "K.cpp.DEFAULT.cpp", "K.cpp.AVX2.cpp"):
         write_source(tmp_path, "", name)
-    entries = [
+    entries: list[Mapping[str, object]] = [
         {"directory": str(tmp_path), "file": "a.cu", "command": "nvcc -DX -o 1.o a.cu", "output": "1.o"},
         {"directory": str(tmp_path), "file": "a.cu", "command": "nvcc -DX -DPIC -o 2.o a.cu", "output": "2.o"},
         {"directory": str(tmp_path), "file": "a.cu", "command": "nvcc -DX -o 3.o a.cu", "output": "3.o"},
@@ -257,7 +258,7 @@ def test_c22_one_file_compiled_twice_keeps_both_with_distinct_configurations(tmp
 
 def test_c22_ninja_multi_config_entries_are_named_by_their_configuration(tmp_path: Path) -> None:
     write_source(tmp_path, "")
-    entries = [
+    entries: list[Mapping[str, object]] = [
         {
             "directory": str(tmp_path),
             "file": "a.cu",
@@ -327,7 +328,7 @@ def test_a_language_that_is_none_of_ours_is_refused_by_name(plain_toolchain: Too
         translate(make_command("/d", "a.cu", ("hipcc", "-x", "hip", "a.cu")), plain_toolchain)
 
 
-def load_entries(folder: Path, entries: list[dict[str, object]], root: Path | None = None):  # type: ignore[no-untyped-def]
+def load_entries(folder: Path, entries: Sequence[Mapping[str, object]], root: Path | None = None) -> CompileDatabase:
     path = folder / "compile_commands.json"
     path.write_text(json.dumps(entries))
     return load(path, root)

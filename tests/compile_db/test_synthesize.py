@@ -110,7 +110,7 @@ def test_a_cache_folder_is_whole_or_not_there(tmp_path: Path) -> None:
     with pytest.raises(CompileDatabaseError, match="stop"):
         generated(tmp_path, "x", fail)
     assert os.listdir(tmp_path) == []
-    made = generated(tmp_path, "x", lambda folder: (folder / "whole").write_text("") and None)
+    made = generated(tmp_path, "x", lambda folder: (folder / "whole").touch())
     assert os.listdir(made) == ["whole"]
     assert generated(tmp_path, "x", fail) == made
 
