@@ -201,7 +201,7 @@ class Coverage:
     @property
     def partial(self) -> bool:
         """Something could not be analysed: a unit was skipped, or a device function holds an error."""
-        return bool(self.statuses.get("skipped")) or self.device_functions_with_error > 0
+        return bool(self.statuses.get("skipped") or self.device_functions_with_error or self.units_with_device_error)
 
     def as_json(self) -> dict[str, Any]:
         """Everything, in words."""

@@ -154,8 +154,7 @@ class RowBuilder:
             [(index, instance_id, *payload) for index, payload in enumerate(payloads, start=first)]
         )
         self._edges.update([(first + source, first + target, kind._value_) for source, target, kind in instance.edges])
-        stored.parameters = {position: first + node for position, node in enumerate(instance.parameters) if node >= 0}
-        stored.returns = tuple(first + node for node in instance.returns)
+        stored.parameters, stored.returns = instance.parameters, instance.returns
 
     def call(self, caller: StoredInstance, call: Call) -> None:
         """Row of a call; it stays open while the callee is unknown."""
@@ -171,22 +170,22 @@ class RowBuilder:
         )  # fmt: skip
 
     def link(
-        self,
-        first_node: int,
-        node: int,
-        arguments: Iterable[tuple[int, int]],
-        launch: bool,
-        parameters: dict[int, int],
-        returns: tuple[int, ...],
+        self, first_node: int, node: int, arguments: Iterable[tuple[int, int]], launch: bool, callee: StoredInstance
     ) -> None:
-        """Edges of one call: its arguments to the callee's parameters, the callee's returns to the call's node."""
+        """Edges of one call: its arguments to the callee's parameters, the callee's returns to the call's node.
+
+        ``first_node`` is the caller's; an argument for the object itself (position -1) has no parameter to go to.
+        """
+        assert callee.parameters is not None
+        assert callee.returns is not None
         kind = _LAUNCH if launch else _ARGUMENT
         for argument, position in arguments:
-            parameter = parameters.get(position)
-            if parameter is not None and argument >= 0:
-                self._edges.add((first_node + argument, parameter, kind))
+            if argument >= 0 and 0 <= position < len(callee.parameters) and callee.parameters[position] >= 0:
+                self._edges.add((first_node + argument, callee.first_node + callee.parameters[position], kind))
         if node >= 0:
-            self._edges.update((returned, first_node + node, _RETURN) for returned in returns)
+            self._edges.update(
+                (callee.first_node + returned, first_node + node, _RETURN) for returned in callee.returns
+            )
 
     def finish(self) -> dict[str, list[Row]]:
         """All rows by table, marks of new sites filled in, edges in the order of their index."""

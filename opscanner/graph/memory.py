@@ -37,8 +37,8 @@ class StoredInstance:
         self.first_node = first_node
         self.nodes = nodes
         self.casts = casts
-        #: Node id by position, and ids of the RETURN nodes; None until someone calls it.
-        self.parameters: dict[int, int] | None = None
+        #: As in FunctionInstance: positions of nodes, counted from ``first_node``. None until someone calls it.
+        self.parameters: tuple[int, ...] | None = None
         self.returns: tuple[int, ...] | None = None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from sqlalchemy import Connection, Select, TableClause, case, column, func, or_, select, table
@@ -247,10 +247,3 @@ def _counts(connection: Connection, scan_id: int) -> dict[str, Any]:
         "missing_headers": dict(Counter({row[0]: row[1] for row in headers}).most_common()),
         "reasons": dict(Counter({row[0]: row[1] for row in reasons}).most_common()),
     }
-
-
-def scanned_files(connection: Connection) -> Sequence[str]:
-    """Main files of all units."""
-    unit, file = schema.translation_unit.c, schema.source_file
-    query = select(file.c.path).join(schema.translation_unit, unit.file_id == file.c.id).distinct()
-    return sorted(connection.execute(query).scalars())

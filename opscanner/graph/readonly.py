@@ -29,7 +29,8 @@ def run_query(database: str, query: str, *, limit: int | None = None, timeout_s:
 
     SQLite opens the file read only, forbids writing on the connection, and asks an authorizer before each statement
     is compiled. PostgreSQL runs it in a READ ONLY transaction, sent as a single prepared statement. Other databases
-    are refused, because we know no such door to them.
+    are refused, because we know no such door to them. (A PostgreSQL superuser can still call functions that write
+    files of the server: ask as a user without those rights.)
 
     Parameters
     ----------

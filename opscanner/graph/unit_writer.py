@@ -123,21 +123,24 @@ class UnitWriter:
             self.builder.call(caller, call)
             callee = self.memory.instances.get(call.callee)
             if callee is not None:
-                parameters, returns = self._ends(callee)
-                self.builder.link(caller.first_node, call.node, call.arguments, call.launch, parameters, returns)
+                self._read_ends(callee)
+                self.builder.link(caller.first_node, call.node, call.arguments, call.launch, callee)
 
-    def _ends(self, instance: StoredInstance) -> tuple[dict[int, int], tuple[int, ...]]:
-        """Where values enter and leave an instance; read from the database once for those of earlier sessions."""
-        if instance.parameters is None or instance.returns is None:
-            node = schema.node.c
-            rows = self.connection.execute(
-                select(node.id, node.position, node.kind).where(
-                    node.instance_id == instance.id, (node.position.is_not(None)) | (node.kind == "return")
-                )
-            ).all()
-            instance.parameters = {position: id_ for id_, position, _ in rows if position is not None}
-            instance.returns = tuple(id_ for id_, _, kind in rows if kind == "return")
-        return instance.parameters, instance.returns
+    def _read_ends(self, instance: StoredInstance) -> None:
+        """Where values enter and leave an instance that an earlier session wrote; asked for once."""
+        if instance.parameters is not None and instance.returns is not None:
+            return
+        node = schema.node.c
+        rows = self.connection.execute(
+            select(node.id, node.position, node.kind).where(
+                node.instance_id == instance.id, (node.position.is_not(None)) | (node.kind == "return")
+            )
+        ).all()
+        by_position = {position: id_ - instance.first_node for id_, position, _ in rows if position is not None}
+        instance.parameters = tuple(
+            by_position.get(position, -1) for position in range(max(by_position, default=-1) + 1)
+        )
+        instance.returns = tuple(id_ - instance.first_node for id_, _, kind in rows if kind == "return")
 
     def _relink(self) -> None:
         """Edges of stored calls whose callee this unit brought or rewrote."""
@@ -156,8 +159,8 @@ class UnitWriter:
                         update(schema.call_site).where(call.id == call_id).values(callee_id=stored.id, callee_key=None)
                     )
                 if caller_id not in new_callers:
-                    parameters, returns = self._ends(stored)
-                    self.builder.link(first_node, node, parse_arguments(arguments), launch, parameters, returns)
+                    self._read_ends(stored)
+                    self.builder.link(first_node, node, parse_arguments(arguments), launch, stored)
             self.memory.awaited.discard(stored.key)
 
     def _unit_rows(self, unit_id: int, unit: UnitResult, reach: dict[str, UnitReach]) -> int:

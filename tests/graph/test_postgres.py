@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -17,22 +18,27 @@ from tests.graph.units import FILE, kernel, square, unit, whole_unit
 
 @pytest.fixture
 def server(postgres_url: str) -> Iterator[str]:
-    def clear() -> None:
-        engine = connect.open_engine(connect.database_url(postgres_url), write=True)
-        with engine.begin() as connection:
-            connection.execute(text("DROP SCHEMA public CASCADE"))
-            connection.execute(text("CREATE SCHEMA public"))
-        engine.dispose()
+    """A schema of this process's own, so that tests may run side by side."""
+    name = f"opscanner_{os.getpid()}"
+    engine = connect.open_engine(connect.database_url(postgres_url), write=True)
 
-    clear()
-    with Store(postgres_url) as store:
+    def run(statement: str) -> None:
+        with engine.begin() as connection:
+            connection.execute(text(statement))
+
+    run(f"DROP SCHEMA IF EXISTS {name} CASCADE")
+    run(f"CREATE SCHEMA {name}")
+    url = connect.database_url(postgres_url).update_query_dict({"options": f"-csearch_path={name}"})
+    database = url.render_as_string(hide_password=False)
+    with Store(database) as store:
         for _ in range(2):
             scan = store.begin_scan("pytorch", "2.6.0", "/src")
             store.write_unit(scan.id, whole_unit())
             store.write_unit(scan.id, unit(kernel("bfloat16", file="B.cu"), square(), file="B.cu"))
             store.finish_scan(scan.id, complete=True)
-    yield postgres_url
-    clear()
+    yield database
+    run(f"DROP SCHEMA {name} CASCADE")
+    engine.dispose()
 
 
 def test_a_scan_repeated_on_postgresql_duplicates_nothing(server: str) -> None:
