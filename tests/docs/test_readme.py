@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+from multiprocessing import spawn
 from pathlib import Path
 
 import pytest
@@ -64,3 +65,17 @@ def test_the_readme_example_prints_what_it_says(tmp_path: Path) -> None:
             (tmp_path / "example.py").write_text(text, encoding="utf-8")
             assert printed_by([sys.executable, "example.py"], tmp_path) == trimmed(output)
     assert ran == {"cuda", "console", "python"}, "the README lacks a block to run"
+
+
+def test_troubleshooting_is_headed_by_messages_that_exist() -> None:
+    """Each word between the dots of a heading stands in some message of ours or of Python's own."""
+    text = README.read_text(encoding="utf-8").split("## Troubleshooting")[1].split("\n## ")[0]
+    headings = re.findall(r"^\*\*`(.+?)`\*\*", text, re.MULTILINE)
+    assert headings
+    root = README.parent
+    files = [file for top in ("opscanner", "compile_db") for file in (root / top).rglob("*.py")]
+    files += [root / "tests" / "conftest.py", Path(spawn.__file__)]
+    said = re.sub(r"\s+", " ", " ".join(file.read_text(encoding="utf-8") for file in files))
+    for heading in headings:
+        for part in filter(None, (part.strip() for part in heading.split("..."))):
+            assert part in said, f"no message says {part!r}"
