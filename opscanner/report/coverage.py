@@ -30,7 +30,8 @@ def _block(report: Coverage, stream: IO[str]) -> None:
         (
             "reached by device code",
             f"{report.device_functions:,}",
-            f"{report.device_functions_with_error:,} with an error inside, in {report.units_with_device_error:,} units",
+            f"{report.device_functions_with_error:,} with an error inside; "
+            f"{_share(report.units - report.units_with_device_error, report.units)} of the units have none",
         ),
         ("nodes, edges", f"{report.nodes:,}", f"{report.edges:,} edges"),
         ("cast sites", f"{report.cast_sites:,}", f"{report.constant_cast_sites:,} of constants"),

@@ -62,7 +62,7 @@ def test_coverage_never_rounds_up_to_all() -> None:
     shown = text(coverage.render, [REPORT])
     assert "99.99 % seen whole" in shown
     assert "300 ok, 20 with errors, 8 skipped" in shown
-    assert "1 with an error inside, in 1 units" in shown
+    assert "1 with an error inside; 99.70 % of the units have none" in shown
     assert "    14  cusparse.h" in shown
     assert "     8  time out after 600 s" in shown
     assert "not finished" not in shown
