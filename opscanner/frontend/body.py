@@ -10,6 +10,8 @@ from opscanner.frontend.float_types import TypeFacts, TypeTable
 
 #: The walk does not go below these: a lambda's body is a function of its own, and unevaluated operands compute nothing.
 _STOP = frozenset({LAMBDA, *UNEVALUATED})
+#: What libclang puts in place of the expression for a declaration that comes first in its group (``int a, b;``).
+_FIRST_IN_GROUP = 1
 _TRANSPARENT = frozenset({UNEXPOSED_EXPR, PAREN})
 
 
@@ -30,21 +32,24 @@ class Body:
 
     def __init__(self, lib: Any, function: libclang.CXCursor, types: TypeTable) -> None:
         cursors: list[libclang.CXCursor] = [function]
-        parents: list[libclang.CXCursor] = [function]
-        add_cursor, add_parent = cursors.append, parents.append
+        kinds: list[int] = [function.kind]
+        parents: list[int | None] = [None]
+        add_cursor, add_kind, add_parent = cursors.append, kinds.append, parents.append
         recurse, stop = libclang.RECURSE, libclang.CONTINUE
 
         def visit(cursor: libclang.CXCursor, parent: libclang.CXCursor, _data: object) -> int:
+            kind = cursor.kind
             add_cursor(cursor)
-            add_parent(parent)
-            return stop if cursor.kind in _STOP else recurse
+            add_kind(kind)
+            below = parent.d1
+            add_parent(parent.d0 if below is None or below == _FIRST_IN_GROUP else below)
+            return stop if kind in _STOP else recurse
 
         lib.clang_visitChildren(function, libclang.VISITOR(visit), None)
         self.cursors = cursors
-        self.kinds = [cursor.kind for cursor in cursors]
+        self.kinds = kinds
         self.children: list[list[int]] = [[] for _ in cursors]
         self.ends = [0] * len(cursors)
-        self.parents = [-1] * len(cursors)
         self._link(parents)
         self._lib, self._types = lib, types
         self._facts: list[TypeFacts | None] = [None] * len(cursors)
@@ -52,24 +57,23 @@ class Body:
     def __len__(self) -> int:
         return len(self.cursors)
 
-    def _link(self, parents: list[libclang.CXCursor]) -> None:
+    def _link(self, parents: list[int | None]) -> None:
         """Turn the parents that libclang named into indices, with the path from the root as the only candidates."""
         cursors, children, kinds, ends = self.cursors, self.children, self.kinds, self.ends
         first = cursors[0]
         path = [0]
-        names = [(first.kind, first.d0, first.d1)]
+        names = [first.d0]
         for index in range(1, len(cursors)):
-            parent = parents[index]
-            wanted = (parent.kind, parent.d0, parent.d1)
+            wanted = parents[index]
             while names[-1] != wanted and len(names) > 1:
                 names.pop()
                 ends[path.pop()] = index
-            self.parents[index] = path[-1]
             if kinds[index] not in REFERENCES:
                 children[path[-1]].append(index)
             cursor = cursors[index]
             path.append(index)
-            names.append((cursor.kind, cursor.d0, cursor.d1))
+            below = cursor.d1
+            names.append(cursor.d0 if below is None or below == _FIRST_IN_GROUP else below)
         for index in path:
             ends[index] = len(cursors)
 
