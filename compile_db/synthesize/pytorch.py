@@ -74,17 +74,20 @@ FROM_WHEEL = ("fmt", "sleef.h", "cpuinfo.h", "clog.h", "pthreadpool.h", "fxdiv.h
               "nnpack.h", "fbgemm", "google", "tensorpipe", "kineto", "pybind11", "qnnpack_func.h")  # fmt: skip
 # third_party folder of the checkout, a header in it, what needs it.
 THIRD_PARTY = {
-    "third_party/cutlass/include": ("cutlass/cutlass.h", "attention kernels (flash_attn, mem_eff_attention)"),
-    "third_party/cutlass/tools/util/include": ("cutlass/util/host_tensor.h", "nothing in kernels"),
-    "third_party/fmt/include": ("fmt/format.h", "a few host files"),
-    "third_party/sleef/include": ("sleef.h", "vectorised CPU kernels"),
-    "third_party/cpuinfo/include": ("cpuinfo.h", "a few host files"),
-    "third_party/pthreadpool/include": ("pthreadpool.h", "quantized CPU code"),
-    "third_party/FP16/include": ("fp16.h", "quantized CPU code"),
-    "third_party/FXdiv/include": ("fxdiv.h", "quantized CPU code"),
-    "third_party/psimd/include": ("psimd.h", "quantized CPU code"),
-    "third_party/fbgemm/include": ("fbgemm/Fbgemm.h", "quantized CPU code"),
-    "third_party/NNPACK/include": ("nnpack.h", "NNPACK convolutions"),
+    "third_party/cutlass/include": (
+        "cutlass/cutlass.h",
+        "95 attention kernels of 2.6 include: pip install --no-deps nvidia-cutlass==3.4.1.0",
+    ),
+    "third_party/cutlass/tools/util/include": ("cutlass/util/host_tensor.h", "nothing here includes"),
+    "third_party/fmt/include": ("fmt/format.h", "a few host files include"),
+    "third_party/sleef/include": ("sleef.h", "vectorised CPU kernels include"),
+    "third_party/cpuinfo/include": ("cpuinfo.h", "a few host files include"),
+    "third_party/pthreadpool/include": ("pthreadpool.h", "quantized CPU code includes"),
+    "third_party/FP16/include": ("fp16.h", "quantized CPU code includes"),
+    "third_party/FXdiv/include": ("fxdiv.h", "quantized CPU code includes"),
+    "third_party/psimd/include": ("psimd.h", "quantized CPU code includes"),
+    "third_party/fbgemm/include": ("fbgemm/Fbgemm.h", "quantized CPU code includes"),
+    "third_party/NNPACK/include": ("nnpack.h", "NNPACK convolutions include"),
 }
 
 Log = Callable[[str], None]
@@ -172,7 +175,7 @@ def _include_dirs(
         if place is None and user.startswith("nothing"):
             continue
         if place is None:
-            missing.append(SkippedEntry(folder, None, f"{header} is missing, which {user} include"))
+            missing.append(SkippedEntry(folder, None, f"{header} is missing, which {user}"))
         elif place not in folders:
             folders.append(place)
     return [str(folder) for folder in folders], tuple(missing)
