@@ -59,4 +59,5 @@ $(VENV)/.scan: pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(VENV)/.scan
 	$(INSTALL) --editable '.[cuda-headers,torch,postgres,dev]'
+	$(INSTALL) --no-deps nvidia-cutlass
 	@touch $@
