@@ -19,6 +19,7 @@ from pathlib import Path
 from compile_db.errors import CompileDatabaseError
 
 SHIM = Path(__file__).resolve().parent / "shim"
+GCC_DIRECTORY = "/usr/lib/gcc"
 OLDEST_CUDA, NEWEST_CUDA = (11, 8), (13, 99)
 
 # What every CUDA unit needs, and what its absence means. Header -> wheel that brings it.
@@ -136,6 +137,7 @@ def find(
     cxx_dirs, cxx_arguments, cxx_finding = _find_cxx(site_packages, resource_dir)
     c_dirs = tuple(d for d in ("/usr/local/include", *_multiarch_includes(), "/usr/include") if os.path.isdir(d))
     findings = [*resource_findings, cxx_finding, _c_finding(c_dirs), *_cuda_findings(cuda, refused)]
+    findings.append(_cutlass_finding())
     return Toolchain(
         cuda_version=f"{cuda.version[0]}.{cuda.version[1]}" if cuda else None,
         cuda_include_dirs=cuda.include_dirs if cuda else (),
@@ -280,7 +282,7 @@ def _find_cxx(
 ) -> tuple[tuple[str, ...], tuple[str, ...], Finding]:
     """The C++ library: the system's libstdc++, or else the libc++ that comes with libclang-ng."""
     cost = "no standard header is found: no unit parses"
-    gcc_dirs = sorted(Path("/usr/lib/gcc").glob("*/*/"), key=lambda place: _number(place.name), reverse=True)
+    gcc_dirs = sorted(Path(GCC_DIRECTORY).glob("*/*/"), key=lambda place: _number(place.name), reverse=True)
     for position, gcc in enumerate(place for place in gcc_dirs if place.name[:1].isdigit()):
         include = Path("/usr/include/c++", gcc.name)
         if (include / "vector").is_file():
@@ -293,7 +295,9 @@ def _find_cxx(
         if (libcxx / "vector").is_file():
             # The CUDA wrapper's <cmath> and friends stand before libc++, as clang's own driver orders them.
             wrappers = ("-isystem", f"{resource_dir}/include/cuda_wrappers") if resource_dir else ()
-            arguments = ("-nostdinc++", *wrappers, "-isystem", str(libcxx))
+            # CUDA 12 refuses libc++ on x86 unless told, and Thrust names its inline namespace, gone since LLVM 19.
+            macros = ("-D_ALLOW_UNSUPPORTED_LIBCPP", "-D_VSTD=std")
+            arguments = ("-nostdinc++", *wrappers, "-isystem", str(libcxx), *macros)
             return (str(libcxx),), arguments, Finding("C++ headers", True, f"libc++ in {libcxx}", cost)
     return (), (), Finding("C++ headers", False, "no libstdc++ and no libc++: apt install libstdc++-12-dev", cost)
 
@@ -326,3 +330,13 @@ def _cuda_findings(cuda: _Cuda | None, refused: Sequence[str]) -> list[Finding]:
         found = _holds(cuda.include_dirs, header)
         findings.append(Finding(f"{name} headers", found, header if found else f"no {header}", loss))
     return findings
+
+
+def _cutlass_finding() -> Finding:
+    spec = importlib.util.find_spec("cutlass_library")
+    places = list(spec.submodule_search_locations or ()) if spec else []
+    cost = "PyTorch's attention kernels do not parse, unless the checkout holds third_party/cutlass"
+    detail = (
+        places[0] if places else "not there: pip install --no-deps nvidia-cutlass==3.4.1.0 (for PyTorch 2.2 to 2.6)"
+    )
+    return Finding("CUTLASS headers", bool(places), detail, cost)

@@ -110,6 +110,20 @@ def test_cuda_headers_parse_without_an_error_and_without_libclangs_own_cxx_libra
     assert errors_of(command) == []
 
 
+def test_the_bundled_cxx_library_serves_where_the_system_has_none(
+    tmp_path: Path, toolchain: Toolchain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("compile_db.toolchain.GCC_DIRECTORY", str(tmp_path / "no-gcc"))
+    without = find_toolchain()
+    assert "libc++" in without.cxx_include_dirs[0] or "libcxx" in without.cxx_include_dirs[0]
+    write_source(
+        tmp_path, "#include <cuda_fp16.h>\n#include <cmath>\n#include <thrust/tuple.h>\n__global__ void k() {}\n"
+    )
+    command = translate(make_command(str(tmp_path), "a.cu", ("nvcc", "-std=c++17", "a.cu")), without)
+    assert errors_of(command) == []
+    assert any("libcxx" in item.include.name for item in parse(command).get_includes())
+
+
 def test_the_systems_cxx_library_serves_cxx_units(tmp_path: Path, toolchain: Toolchain) -> None:
     if "libstdc++" not in " ".join(item.detail for item in toolchain.findings):
         pytest.skip("this machine has no libstdc++")
