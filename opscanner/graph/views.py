@@ -55,7 +55,6 @@ def _pass(device: ColumnElement[bool]) -> ColumnElement[str]:
 def _named(site: Any) -> FromClause:
     joined: FromClause = (
         site.outerjoin(_file, _file.c.id == site.c.file_id)
-        .outerjoin(_macro, _macro.c.id == site.c.macro_file_id)
         .outerjoin(_function, _function.c.id == site.c.function_id)
         .outerjoin(_scan, _scan.c.id == site.c.scan_id)
     )
@@ -74,8 +73,10 @@ def _place(site: Any) -> tuple[ColumnElement[Any], ...]:
 
 
 def _marks(site: Any) -> tuple[ColumnElement[Any], ...]:
+    # Hardly ever filtered by: as a subquery it costs nothing where it is not asked for.
+    macro_file = select(_macro.c.path).where(_macro.c.id == site.c.macro_file_id).scalar_subquery()
     return (
-        site.c.constant, _pass(site.c.device), _macro.c.path.label("macro_file"), site.c.macro_line, site.c.scan_id,
+        site.c.constant, _pass(site.c.device), macro_file.label("macro_file"), site.c.macro_line, site.c.scan_id,
     )  # fmt: skip
 
 
