@@ -84,6 +84,11 @@ class Body:
             found = self._facts[index] = self._types.of_type(self._lib.clang_getCursorType(self.cursors[index]))
         return found
 
+    def release(self) -> None:
+        """Let go of everything that belongs to the walk; a unit holds thousands of bodies until it is done."""
+        for kept in (self.cursors, self.kinds, self.children, self.ends, self._facts):
+            kept.clear()
+
     def strip(self, index: int) -> int:
         """The expression below parentheses and implicit nodes."""
         while self.kinds[index] in _TRANSPARENT and len(self.children[index]) == 1:

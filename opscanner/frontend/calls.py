@@ -17,7 +17,27 @@ from opscanner.precision.formats import is_floating
 
 #: Functions of libraries that hand their arguments on unchanged.
 _PASSES_ON = frozenset(
-    ["move", "forward", "get", "tie", "make_tuple", "make_pair", "__ldg", "__ldcs", "__ldcg", "__shfl_sync", "__shfl_xor_sync", "__shfl_down_sync", "__shfl_up_sync", "bit_cast", "as_const", "addressof", "ref", "cref"]
+    # moves, tuples, cached loads and shuffles
+    [
+        "move",
+        "forward",
+        "get",
+        "tie",
+        "make_tuple",
+        "make_pair",
+        "bit_cast",
+        "as_const",
+        "addressof",
+        "ref",
+        "cref",
+        "__ldg",
+        "__ldcs",
+        "__ldcg",
+        "__shfl_sync",
+        "__shfl_xor_sync",
+        "__shfl_down_sync",
+        "__shfl_up_sync",
+    ]
 )
 _SELECTS = frozenset(("max", "min", "clamp", "__hmax", "__hmin", "__hmax_nan", "__hmin_nan"))
 _ARITHMETIC_INTRINSICS = {
@@ -307,13 +327,8 @@ class CallWalk(ExpressionWalk):
         receiver = len(operands) - len(facts.parameters)
         first = -1 if facts.cursor.kind == ck.CXX_METHOD and receiver == 1 else 0
         arguments = tuple((value, position + first) for position, value in enumerate(values) if value)
-        launch = any(
-            self.body.kinds[child] == ck.CALL
-            and self.unit.spelling(self.body.cursors[child]) in ("cudaConfigureCall", "__cudaPushCallConfiguration")
-            for child in self.body.children[index]
-        )
         line = self.record.place(index).line
-        self.record.calls.append(PendingCall(node, facts.cursor.d0, arguments, launch, line))
+        self.record.calls.append(PendingCall(node, facts.cursor.d0, arguments, line))
 
     # -- lambdas -------------------------------------------------------------------------------------------------
 

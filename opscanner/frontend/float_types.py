@@ -56,7 +56,7 @@ class TypeFacts(NamedTuple):
     pointee : str
         For pointers and arrays, the format of what lies behind.
     record : bool
-        A class type that is no number: values may flow through it.
+        A class type that is no number but holds some: values may flow through it.
     float_class : bool
         A class type that is a float (``c10::Half``): its members are the type's own business.
     """
@@ -141,9 +141,33 @@ class TypeTable:
             element = self._first_argument(canonical)
             if is_floating(element):
                 return TypeFacts(element, True, 0, record=True)
-        return TypeFacts(record=True)
+        if spelled.startswith("(lambda"):
+            return NOTHING  # what a lambda captures is joined to its body directly
+        return TypeFacts(record=self._carries_floats(canonical))
+
+    def _carries_floats(self, canonical: libclang.CXType) -> bool:
+        """True when floats may flow along with an object: in its members, bases or what it is a template of."""
+        self._facts[canonical.d0] = NOTHING  # a class that holds pointers to its own kind
+        lib = self._lib
+        for index in range(max(0, lib.clang_Type_getNumTemplateArguments(canonical))):
+            if _of_floats(self.of_type(lib.clang_Type_getTemplateArgumentAsType(canonical, index))):
+                return True
+        parts: list[libclang.CXCursor] = []
+
+        def visit(part: libclang.CXCursor, _data: object) -> int:
+            parts.append(part)
+            return libclang.CONTINUE
+
+        visitor = libclang.FIELD_VISITOR(visit)
+        lib.clang_Type_visitFields(canonical, visitor, None)
+        lib.clang_visitCXXBaseClasses(canonical, visitor, None)
+        return any(_of_floats(self.of_cursor(part)) for part in parts)
 
     def _first_argument(self, canonical: libclang.CXType) -> str:
         if self._lib.clang_Type_getNumTemplateArguments(canonical) < 1:
             return ""
         return self.of_type(self._lib.clang_Type_getTemplateArgumentAsType(canonical, 0)).format
+
+
+def _of_floats(facts: TypeFacts) -> bool:
+    return facts.floating or facts.record or is_floating(facts.pointee)

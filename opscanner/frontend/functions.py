@@ -1,13 +1,7 @@
-"""Which function a call reaches: its name, its identity within a scan, and what its name alone tells.
-
-Template instantiations that differ only in integers share a key, unless their body asks ``constexpr`` questions: one
-walk per (pattern, bound formats) is enough for casts, and it is what makes the walk affordable
-(``PersistentSoftmax.cuh`` has 55 instances per line).
-"""
+"""Which function a call reaches: its name, its formats, and what its name alone tells."""
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import dataclass
 from enum import Enum
@@ -29,11 +23,11 @@ from opscanner.frontend.cursor_kinds import (
     TRANSLATION_UNIT,
 )
 from opscanner.frontend.float_types import TypeFacts, TypeTable
-from opscanner.frontend.parse import Place, Unit, contents
+from opscanner.frontend.identity import Identity, is_lambda_class
+from opscanner.frontend.parse import Place, Unit
 
 _OWN = re.compile(OWN_HEADERS)
-_IF_CONSTEXPR = re.compile(rb"\bif\s+constexpr\b")
-_TYPE_ARGUMENT, _INTEGRAL_ARGUMENT = 1, 4
+_TYPE_ARGUMENT = 1
 _MATH_SCOPES = re.compile(
     r"^(|std|cuda|cuda::std|thrust|c10::cuda::compat|c10_complex_math|Eigen::numext|Eigen::half_impl|Eigen::bfloat16_impl"
     r"|cutlass|__nv.*|std::__\w+)$"
@@ -85,21 +79,20 @@ class FunctionTable:
         The scanned root; only functions written below it are followed.
     device : bool
         The unit is the device pass of a CUDA file: elementary functions are libdevice's.
+    variant : str
+        Tells apart compilations that may see other bodies in the same places: the host pass, AVX2 against AVX512.
     """
 
-    def __init__(self, unit: Unit, types: TypeTable, root: str, *, device: bool = False) -> None:
+    def __init__(self, unit: Unit, types: TypeTable, root: str, *, device: bool, variant: str) -> None:
         self.device = device
         self._unit, self.types = unit, types
         self._lib: Any = unit.lib
         self._root = root.rstrip("/") + "/"
         self._facts: dict[int | None, FunctionFacts] = {}
         self._scopes: dict[int | None, str] = {}
-        self._keys: dict[int | None, str] = {}
-        self._record_keys: dict[int | None, str] = {}
-        self._type_keys: dict[int | None, str] = {}
-        self._ordinals: dict[tuple[int | None, int], int] = {}
         self._files: dict[int | None, tuple[str, bool, bool]] = {}
-        self._constexpr: dict[tuple[int | None, int], bool] = {}
+        self._identity = Identity(unit, types, self.file, variant)
+        self._formats = Identity(unit, types, self.file, variant, anonymous=True)
 
     # -- files -------------------------------------------------------------------------------------------------
 
@@ -164,6 +157,14 @@ class FunctionTable:
         elif atomic_operation(name):
             facts.role, facts.operation = Role.ATOMIC, atomic_operation(name)
 
+    def key(self, facts: FunctionFacts) -> str:
+        """Identity of an instance, equal in every translation unit that binds the same formats."""
+        return self._identity.of(facts.cursor)
+
+    def formats_key(self, facts: FunctionFacts) -> str:
+        """Equal for instances of one body on the same formats, whatever lambdas they are given to call."""
+        return self._formats.of(facts.cursor)
+
     # -- names -------------------------------------------------------------------------------------------------
 
     def scope(self, cursor: libclang.CXCursor) -> str:
@@ -190,10 +191,7 @@ class FunctionTable:
         return f"{outer}::{name}" if outer else name
 
     def _is_lambda_method(self, cursor: libclang.CXCursor) -> bool:
-        return self.is_lambda_class(self._lib.clang_getCursorSemanticParent(cursor))
-
-    def is_lambda_class(self, cursor: libclang.CXCursor) -> bool:
-        return cursor.kind in CLASS_LIKE and self._unit.spelling(cursor).startswith("(lambda")
+        return is_lambda_class(self._unit, self._lib.clang_getCursorSemanticParent(cursor))
 
     def is_lambda(self, facts: FunctionFacts) -> bool:
         return facts.name == "operator()" and self._is_lambda_method(facts.cursor)
@@ -245,115 +243,3 @@ class FunctionTable:
             if child.kind in (27, 28, 29)
         ]
         return [(n, f.format) for n, f in zip(names, formats, strict=False) if n and f.format]
-
-    # -- identity ----------------------------------------------------------------------------------------------
-
-    def key(self, facts: FunctionFacts) -> str:
-        """Identity of an instance, equal in every translation unit that binds the same formats."""
-        return self._function_key(facts.cursor)
-
-    def _function_key(self, cursor: libclang.CXCursor) -> str:
-        found = self._keys.get(cursor.d0)
-        if found is not None:
-            return found
-        self._keys[cursor.d0] = ""  # a type that mentions the function itself
-        lib = self._lib
-        place = self._unit.cursor_place(cursor)
-        parts = [self.file(place.file)[0], str(place.offset), str(cursor.kind)]
-        parts.append(self._type_key(lib.clang_getCursorType(cursor)))
-        number = lib.clang_Cursor_getNumTemplateArguments(cursor)
-        if number > 0:
-            keep = self._asks_constexpr(cursor, place)
-            parts += [self._argument_key(cursor, index, keep) for index in range(number)]
-        parts.append(self._parent_key(cursor))
-        found = self._keys[cursor.d0] = _digest(parts)
-        return found
-
-    def _parent_key(self, cursor: libclang.CXCursor) -> str:
-        parent = self._lib.clang_getCursorSemanticParent(cursor)
-        if parent.kind in CLASS_LIKE:
-            return self._record_key(parent)
-        if parent.kind in FUNCTION_LIKE:
-            return self._function_key(parent)
-        return ""
-
-    def _argument_key(self, cursor: libclang.CXCursor, index: int, keep_integers: bool) -> str:
-        lib = self._lib
-        kind = lib.clang_Cursor_getTemplateArgumentKind(cursor, index)
-        if kind == _TYPE_ARGUMENT:
-            return self._type_key(lib.clang_Cursor_getTemplateArgumentType(cursor, index))
-        if kind == _INTEGRAL_ARGUMENT:
-            value = lib.clang_Cursor_getTemplateArgumentValue(cursor, index)
-            return str(value) if keep_integers or value in (0, 1) else "#"
-        return f"kind{kind}"
-
-    def _asks_constexpr(self, cursor: libclang.CXCursor, place: Place) -> bool:
-        """True when the body's text holds ``if constexpr``: integers may choose between different code there."""
-        at = (place.file, place.offset)
-        found = self._constexpr.get(at)
-        if found is None:
-            begin, end = self._unit.extent(cursor)
-            text = contents(self._unit.path(place.file))[begin.offset : end.offset]
-            found = self._constexpr[at] = _IF_CONSTEXPR.search(text) is not None
-        return found
-
-    def _record_key(self, cursor: libclang.CXCursor) -> str:
-        found = self._record_keys.get(cursor.d0)
-        if found is not None:
-            return found
-        self._record_keys[cursor.d0] = ""
-        lib = self._lib
-        place = self._unit.cursor_place(cursor)
-        parts = [self.file(place.file)[0], str(place.offset)]
-        if self.is_lambda_class(cursor):
-            parent = lib.clang_getCursorSemanticParent(cursor)
-            at = (parent.d0, place.offset)
-            ordinal = self._ordinals[at] = self._ordinals.get(at, -1) + 1
-            parts.append(f"lambda{ordinal}")
-        else:
-            parts += self._record_arguments(cursor)
-        parts.append(self._parent_key(cursor))
-        found = self._record_keys[cursor.d0] = _digest(parts)
-        return found
-
-    def _record_arguments(self, cursor: libclang.CXCursor) -> list[str]:
-        lib = self._lib
-        ctype = lib.clang_getCursorType(cursor)
-        number = lib.clang_Type_getNumTemplateArguments(ctype)
-        if number <= 0:
-            return []
-        own = lib.clang_Cursor_getNumTemplateArguments(cursor)
-        keys = []
-        for index in range(number):
-            argument = lib.clang_Type_getTemplateArgumentAsType(ctype, index)
-            if argument.kind:
-                keys.append(self._type_key(argument))
-            elif own == number:
-                keys.append(self._argument_key(cursor, index, True))
-            else:
-                keys.append("?")
-        return keys
-
-    def _type_key(self, ctype: libclang.CXType) -> str:
-        lib = self._lib
-        canonical = lib.clang_getCanonicalType(ctype)
-        found = self._type_keys.get(canonical.d0)
-        if found is not None:
-            return found
-        kind = canonical.kind
-        if kind in (float_types.POINTER, float_types.LVALUE, float_types.RVALUE):
-            found = f"{kind}*{self._type_key(lib.clang_getPointeeType(canonical))}"
-        elif kind == float_types.RECORD:
-            found = self._record_key(lib.clang_getTypeDeclaration(canonical))
-        elif kind == float_types.FUNCTION_PROTO:
-            number = max(0, lib.clang_getNumArgTypes(canonical))
-            types = [lib.clang_getArgType(canonical, index) for index in range(number)]
-            found = ",".join(self._type_key(t) for t in (lib.clang_getResultType(canonical), *types))
-        else:
-            found = self.types.spelling(canonical)
-        self._type_keys[canonical.d0] = found
-        return found
-
-
-def _digest(parts: list[str]) -> str:
-    return hashlib.blake2b("|".join(parts).encode(), digest_size=10).hexdigest()

@@ -87,6 +87,7 @@ _PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "clang_getDiagnosticLocation": (CXSourceLocation, [c_void_p]),
     "clang_getDiagnosticOption": (CXString, [c_void_p, c_void_p]),
     "clang_visitChildren": (c_uint, [CXCursor, VISITOR, c_void_p]),
+    "clang_visitCXXBaseClasses": (c_uint, [CXType, FIELD_VISITOR, c_void_p]),
     "clang_visitCXXMethods": (c_uint, [CXType, FIELD_VISITOR, c_void_p]),
     "clang_getCursorType": (CXType, [CXCursor]),
     "clang_getCursorReferenced": (CXCursor, [CXCursor]),
@@ -170,16 +171,18 @@ _INSTALL_HINT = (
 
 
 def _library_path() -> str:
-    if importlib.util.find_spec("clang") is None:
+    """Path of the library beside the bindings, or where the bindings look for one."""
+    spec = importlib.util.find_spec("clang")
+    if spec is None:
         raise FrontendError("no libclang: the module clang.cindex is not installed", _INSTALL_HINT)
+    for folder in spec.submodule_search_locations or ():
+        for pattern in ("libclang.so*", "libclang.dylib", "libclang.dll"):
+            for candidate in sorted(Path(folder, "native").glob(pattern)):
+                return str(candidate)
     try:
         from clang import cindex
     except ImportError as error:
         raise FrontendError(f"clang.cindex does not import: {error}. {package_report()}", _INSTALL_HINT) from error
-    native = Path(cindex.__file__).parent / "native"
-    for pattern in ("libclang.so*", "libclang.dylib", "libclang.dll"):
-        for candidate in sorted(native.glob(pattern)):
-            return str(candidate)
     return str(cindex.conf.get_filename())
 
 

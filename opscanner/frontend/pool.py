@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import multiprocessing
+import json
+import os
 import resource
 import signal
+import subprocess
 import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
-from typing import Any
 
 from compile_db import ClangCommand
 from opscanner.errors import FrontendError
@@ -20,6 +22,7 @@ from opscanner.frontend.precompiled import PrecompiledHeader, explain, make
 from opscanner.frontend.scan_unit import Worker, peak_rss_mib, skipped
 from opscanner.ir import UnitResult
 
+_START = "import sys; from opscanner.frontend.pool import serve; serve(sys.argv[1])"
 _RECURSION_LIMIT = 100_000
 _STACK_BYTES = 512 * 1024 * 1024
 #: A group of fewer units is parsed without a precompiled header.
@@ -48,7 +51,7 @@ class Group:
 class Process:
     """One worker, and what it is busy with."""
 
-    process: Any
+    process: subprocess.Popen[bytes]
     connection: Connection
     task: Task | None = None
     deadline: float = 0.0
@@ -108,10 +111,16 @@ class Pool:
                 worker.connection.send((task, self.groups[task.group].header))
 
     def _start(self) -> Process:
-        context = multiprocessing.get_context("spawn")
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_serve, args=(theirs, self.root, self.cache_dir, self.memory_mib), daemon=True)
-        process.start()
+        """A fresh interpreter: unlike ``multiprocessing``'s, it does not import the caller's main module."""
+        ours, theirs = Pipe()
+        descriptor = theirs.fileno()
+        settings = json.dumps([descriptor, self.root, self.cache_dir, self.memory_mib])
+        process = subprocess.Popen(
+            [sys.executable, "-c", _START, settings],
+            stdin=subprocess.DEVNULL,
+            pass_fds=[descriptor],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )
         theirs.close()
         return Process(process, ours)
 
@@ -130,8 +139,7 @@ class Pool:
         try:
             answer, rss_mib = worker.connection.recv()
         except (EOFError, ConnectionError):
-            worker.process.join(5)
-            yield from self._lose(worker, _why_dead(worker.process.exitcode, self.memory_mib))
+            yield from self._lose(worker, _why_dead(worker.process.wait(), self.memory_mib))
             return
         worker.task = None
         if task.files:
@@ -162,29 +170,30 @@ class Pool:
         self.workers.remove(worker)
         worker.connection.close()
         worker.process.kill()
-        worker.process.join()
+        worker.process.wait()
 
     def _stop(self) -> None:
         for worker in list(self.workers):
             self._end(worker)
 
 
-def _why_dead(exit_code: int | None, memory_mib: int) -> str:
-    if exit_code is not None and exit_code < 0:
+def _why_dead(exit_code: int, memory_mib: int) -> str:
+    if exit_code < 0:
         name = signal.Signals(-exit_code).name
         return f"libclang crashed the worker ({name}); out of memory ({memory_mib} MiB allowed) looks alike"
     return f"the worker ended with exit code {exit_code}"
 
 
-def _serve(connection: Connection, root: str, cache_dir: str, memory_mib: int) -> None:
+def serve(settings: str) -> None:
     """A worker's life. The walk runs in a thread with a stack deep enough for any expression clang accepts."""
+    descriptor, root, cache_dir, memory_mib = json.loads(settings)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
     limit = memory_mib * 3 * 1024 * 1024  # address space: maps of files and stacks count, not only what is touched
     resource.setrlimit(resource.RLIMIT_AS, (limit + _STACK_BYTES, limit + _STACK_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     sys.setrecursionlimit(_RECURSION_LIMIT)
     threading.stack_size(_STACK_BYTES)
-    thread = threading.Thread(target=_serve_tasks, args=(connection, root, cache_dir))
+    thread = threading.Thread(target=_serve_tasks, args=(Connection(descriptor), root, cache_dir))
     thread.start()
     thread.join()
 
@@ -204,7 +213,10 @@ def _serve_tasks(connection: Connection, root: str, cache_dir: str) -> None:
                 answer = explain(error)
         else:
             answer = worker.scan(task.command, header)
-        connection.send((answer, peak_rss_mib()))
+        try:
+            connection.send((answer, peak_rss_mib()))
+        except ConnectionError:  # the scan is gone
+            return
 
 
 def make_groups(commands: Sequence[ClangCommand], precompiled_header: bool) -> list[Group]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -51,8 +52,11 @@ class PrecompiledHeader:
         return (*USE, "-include-pch", self.path)
 
 
-def unconditional_includes(text: bytes) -> list[str]:
+def unconditional_includes(text: bytes, folder: str = "") -> list[str]:
     """Headers that a source includes outside of every ``#if``, in order.
+
+    A quoted header that lies beside the source, in ``folder``, is given by its absolute path: every source means
+    another file by it.
 
     >>> unconditional_includes(b"#include <a.h>\\n#ifdef X\\n#include <b.h>\\n#endif\\n")
     ['<a.h>']
@@ -66,23 +70,25 @@ def unconditional_includes(text: bytes) -> list[str]:
         elif directive == b"include" and depth == 0:
             header = _HEADER.match(rest)
             if header:
-                found.append(header.group(1).decode("utf-8", "replace"))
+                found.append(_resolved(header.group(1).decode("utf-8", "replace"), folder))
     return found
 
 
-def common_headers(files: Sequence[str], share: float = _SHARE, least: int = _LEAST) -> list[str]:
-    """Headers that enough of the files include, in the average order of their includes.
+def _resolved(header: str, folder: str) -> str:
+    beside = os.path.normpath(os.path.join(folder, header[1:-1]))
+    return f'"{beside}"' if header.startswith('"') and os.path.isfile(beside) else header
 
-    Quoted headers are left out: what they name depends on the including file's folder.
-    """
+
+def common_headers(files: Sequence[str], share: float = _SHARE, least: int = _LEAST) -> list[str]:
+    """Headers that enough of the files include, in the average order of their includes."""
     counts: Counter[str] = Counter()
     positions: dict[str, list[int]] = {}
     for file in files:
-        for position, header in enumerate(dict.fromkeys(unconditional_includes(contents(file)))):
+        for position, header in enumerate(dict.fromkeys(unconditional_includes(contents(file), os.path.dirname(file)))):
             counts[header] += 1
             positions.setdefault(header, []).append(position)
     wanted = max(least, share * len(files))
-    chosen = [header for header, count in counts.items() if count >= wanted and header.startswith("<")]
+    chosen = [header for header, count in counts.items() if count >= wanted]
     return sorted(chosen, key=lambda header: sum(positions[header]) / len(positions[header]))
 
 

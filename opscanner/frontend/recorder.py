@@ -22,7 +22,6 @@ class PendingCall(NamedTuple):
     node: int
     callee: int | None
     arguments: tuple[tuple[Value, int], ...]
-    launch: bool
     line: int
 
 

@@ -72,7 +72,10 @@ class Worker:
     ) -> UnitResult:
         parsed_at = time.process_time()
         memory = self.memories.setdefault(_scope(command), Memory())
-        walk = UnitWalk(unit, self.root, errors, memory, device=result.cuda_pass is CudaPass.DEVICE)
+        host = "host" if result.cuda_pass is CudaPass.HOST else ""
+        variant = f"{host}{command.configuration}"
+        on_device = result.cuda_pass is CudaPass.DEVICE
+        walk = UnitWalk(unit, self.root, errors, memory, device=on_device, variant=variant)
         instances, reach = walk.run()
         device = {r.key for r in reach if r.device}
         bad = {r.key for r in reach if r.has_error}

@@ -13,6 +13,7 @@ from opscanner.frontend.float_types import TypeTable
 from opscanner.frontend.flow import Environment
 from opscanner.frontend.functions import FunctionFacts, FunctionTable
 from opscanner.frontend.parse import Unit
+from opscanner.frontend.references import References
 from opscanner.frontend.statements import BodyWalk
 from opscanner.ir import Call, CastForm, Diagnostic, FunctionInstance, NodeKind, UnitReach
 from opscanner.precision.formats import cast_direction
@@ -49,7 +50,6 @@ class Walked:
     facts: FunctionFacts
     walk: BodyWalk
     key: str
-    enclosing: str
     has_error: bool
     calls: dict[str, list[Call]] = field(default_factory=dict)
 
@@ -67,13 +67,24 @@ class UnitWalk:
     memory : Memory
         What earlier units brought; :meth:`remember` adds what this one does.
     device : bool
-        The unit is the device pass of a CUDA file.
+        The unit is the device pass of a CUDA file; in any other nothing is device code.
+    variant : str
+        See :class:`~opscanner.frontend.functions.FunctionTable`.
     """
 
-    def __init__(self, unit: Unit, root: str, errors: Sequence[Diagnostic], memory: Memory, *, device: bool) -> None:
+    def __init__(
+        self,
+        unit: Unit,
+        root: str,
+        errors: Sequence[Diagnostic],
+        memory: Memory,
+        *,
+        device: bool,
+        variant: str = "",
+    ) -> None:
         self.unit, self.lib = unit, unit.lib
         self.types = TypeTable(unit.lib)
-        self.functions = FunctionTable(unit, self.types, root, device=device)
+        self.functions = FunctionTable(unit, self.types, root, device=device, variant=variant)
         self.memory = memory
         self.cursors = 0
         self._errors: dict[str, list[int]] = {}
@@ -85,6 +96,7 @@ class UnitWalk:
         self._met: set[str] = set()
         self._library: dict[int | None, tuple[tuple[str, str], ...]] = {}
         self._library_depth = 0
+        self._without_floats: dict[str, BodyWalk] = {}
         self._own: dict[str, KnownInstance] = {}
         self._emitted: set[int | None] = set()
 
@@ -176,16 +188,28 @@ class UnitWalk:
         return walk
 
     def _walk(self, facts: FunctionFacts) -> None:
-        walk = self._body_walk(facts.cursor)
-        walk.walk()
+        formats = self.functions.formats_key(facts)
+        like = self._without_floats.get(formats)
+        walk = self._walk_whole(facts) if like is None else self._walk_references(facts, like)
+        if not walk.record.nodes and not walk.captures:
+            self._without_floats.setdefault(formats, walk)
         key = self._keys[facts.cursor.d0]
-        parent = self.lib.clang_getCursorSemanticParent(facts.cursor)
-        enclosing = ""
-        if self.functions.is_lambda_class(parent):
-            enclosing = self._keys.get(self.lib.clang_getCursorSemanticParent(parent).d0, "")
-        self._walked[key] = Walked(facts, walk, key, enclosing, self._holds_error(facts))
+        self._walked[key] = Walked(facts, walk, key, self._holds_error(facts))
         for reached in walk.reached_functions.values():
             self._meet(reached)
+
+    def _walk_whole(self, facts: FunctionFacts) -> BodyWalk:
+        walk = self._body_walk(facts.cursor)
+        walk.walk()
+        walk.body.release()
+        return walk
+
+    def _walk_references(self, facts: FunctionFacts, like: BodyWalk) -> BodyWalk:
+        references = References(self.unit, self.functions, facts.cursor)
+        self.cursors += references.cursors
+        walk = BodyWalk(self.unit, self.functions, like.body)
+        references.fill(walk, like)
+        return walk
 
     def _holds_error(self, facts: FunctionFacts) -> bool:
         lines = self._errors.get(self.unit.path(facts.place.file))
@@ -249,11 +273,19 @@ class UnitWalk:
             arguments = tuple(
                 (node, position) for value, position in call.arguments for node in walked.walk.record.settle(value)
             )
-            walked.calls.setdefault(key, []).append(Call(call.node, key, arguments, call.launch, call.line))
+            launch = self._is_kernel(key)
+            walked.calls.setdefault(key, []).append(Call(call.node, key, arguments, launch, call.line))
         for facts in walked.walk.reached_functions.values():
             key = self._keys[facts.cursor.d0]
             if key not in walked.calls:
                 walked.calls[key] = [Call(-1, key)]
+
+    def _is_kernel(self, key: str) -> bool:
+        """A ``__global__`` function is never called, only launched."""
+        walked = self._walked.get(key)
+        if walked is not None:
+            return walked.walk.is_global
+        return key in self.memory.known and self.memory.known[key].is_global
 
     def _casting_functions(self) -> dict[str, tuple[str, str]]:
         """(source, target) format of functions that do nothing but hand on or cast one value, by key."""
@@ -307,6 +339,8 @@ class UnitWalk:
     def _is_device_root(self, walked: Walked) -> bool:
         """Code is emitted for kernels, and for device functions that other units may call."""
         walk, cursor = walked.walk, walked.facts.cursor
+        if not self.functions.device:
+            return False
         if walk.is_global:
             return True
         if not walk.is_device or self.functions.is_lambda(walked.facts):
