@@ -115,8 +115,6 @@ class Node(NamedTuple):
         The value is a literal or folded from literals; compilers emit nothing for it.
     reached : bool
         False for code in a branch that constants rule out, or in an unevaluated operand.
-    text : str
-        A few words of source for chains that people read (at most 60 characters).
     """
 
     kind: NodeKind
@@ -135,7 +133,6 @@ class Node(NamedTuple):
     reached: bool = True
     macro_file: str = ""
     macro_line: int = 0
-    text: str = ""
 
 
 class Edge(NamedTuple):
@@ -156,10 +153,11 @@ class Call(NamedTuple):
     callee : str
         Key of the called instance.
     arguments : tuple of (int, int)
-        (index of the argument's node in the caller, position of the parameter), only for floating arguments.
-        Position -1 is the object a method is called on.
-    launch : bool
-        True for ``kernel<<<...>>>``.
+        (index of the argument's node in the caller, position in the callee's ``parameters``), for values that carry
+        floats only.
+    kind : EdgeKind
+        ARGUMENT for a call, LAUNCH for ``kernel<<<...>>>``, CAPTURE where a lambda takes values from the function that
+        creates it.
     line : int
         Line of the call in the caller's file.
     """
@@ -167,7 +165,7 @@ class Call(NamedTuple):
     node: int
     callee: str
     arguments: tuple[tuple[int, int], ...] = ()
-    launch: bool = False
+    kind: EdgeKind = EdgeKind.ARGUMENT
     line: int = 0
 
 
@@ -195,7 +193,8 @@ class FunctionInstance:
     has_error : bool
         An error diagnostic lies inside the body; its type facts are not facts.
     parameters : tuple of int
-        Node index of each parameter, -1 for one that carries no float.
+        Node index of each parameter, -1 for one that carries no float; behind them what a lambda captures, and the
+        object that a method reads its members from.
     returns : tuple of int
         Node indices of its RETURN nodes.
     """

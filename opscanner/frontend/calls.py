@@ -59,6 +59,8 @@ _ARITHMETIC_INTRINSICS = {
     "__fdiv_rn": "/",
     "__frcp_rn": "/",
 }
+#: Position of the object that a method is called on, among the arguments of a pending call.
+THIS_ARGUMENT = -1
 _COMPARISONS = frozenset(("==", "!=", "<", ">", "<=", ">=", "<=>"))
 _COMPOUND = {"+=": "+", "-=": "-", "*=": "*", "/=": "/"}
 _BINARY = frozenset("+-*/%")
@@ -325,7 +327,7 @@ class CallWalk(ExpressionWalk):
 
     def _note_call(self, index: int, facts: FunctionFacts, operands: list[int], values: list[Value], node: int) -> None:
         receiver = len(operands) - len(facts.parameters)
-        first = -1 if facts.cursor.kind == ck.CXX_METHOD and receiver == 1 else 0
+        first = THIS_ARGUMENT if facts.cursor.kind == ck.CXX_METHOD and receiver == 1 else 0
         arguments = tuple((value, position + first) for position, value in enumerate(values) if value)
         line = self.record.place(index).line
         self.record.calls.append(PendingCall(node, facts.cursor.d0, arguments, line))

@@ -309,13 +309,22 @@ class ExpressionWalk:
             known = self.flow.environment.get(key)
             if known is not None:
                 return known
-        base = self.evaluate(children[0]) if children else self.flow.environment.get(THIS, NO_VALUE)
+        base = self.evaluate(children[0]) if children else self._this(index, facts)
         if not facts.floating or self.body.facts(children[0]).float_class if children else not facts.floating:
             return base
         if variable is not None and base:
             return base
         name = self.unit.spelling(self.body.cursors[index])
         return (self.record.node(NodeKind.LOAD, index, name, facts.format, base, lanes=facts.lanes),)
+
+    def _this(self, index: int, facts: TypeFacts) -> Value:
+        """The object that a method reads a floating member from: a parameter that is not written."""
+        value = self.flow.environment.get(THIS)
+        if value is None and (facts.floating or facts.record or is_floating(facts.pointee)):
+            value = (self.record.node(NodeKind.PARAMETER, index, THIS, ""),)
+            self.captures[THIS] = value[0]
+            self.flow.environment[THIS] = value
+        return value or NO_VALUE
 
     def _member_key(self, index: int) -> tuple[object, object]:
         """(variable, identity of its member) for ``local.member`` and ``this->member``."""

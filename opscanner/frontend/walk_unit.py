@@ -9,13 +9,15 @@ from dataclasses import dataclass, field
 from opscanner.frontend import cursor_kinds as ck
 from opscanner.frontend import libclang
 from opscanner.frontend.body import Body
+from opscanner.frontend.calls import THIS_ARGUMENT
+from opscanner.frontend.expressions import THIS
 from opscanner.frontend.float_types import TypeTable
 from opscanner.frontend.flow import Environment
 from opscanner.frontend.functions import FunctionFacts, FunctionTable
 from opscanner.frontend.parse import Unit
 from opscanner.frontend.references import References
 from opscanner.frontend.statements import BodyWalk
-from opscanner.ir import Call, CastForm, Diagnostic, FunctionInstance, NodeKind, UnitReach
+from opscanner.ir import Call, CastForm, Diagnostic, EdgeKind, FunctionInstance, NodeKind, UnitReach
 from opscanner.precision.formats import cast_direction
 
 _LIBRARY_DEPTH = 4
@@ -33,7 +35,7 @@ class KnownInstance:
     casts: tuple[str, str] | None
     is_global: bool
     device_root: bool
-    visited: bool = True
+    this: int  # position of the object in its parameters, -1 when it reads no member
 
 
 @dataclass
@@ -52,6 +54,11 @@ class Walked:
     key: str
     has_error: bool
     calls: dict[str, list[Call]] = field(default_factory=dict)
+
+    def this_position(self) -> int:
+        if THIS not in self.walk.captures:
+            return -1
+        return len(self.walk.parameters) + list(self.walk.captures).index(THIS)
 
 
 class UnitWalk:
@@ -263,18 +270,22 @@ class UnitWalk:
                     value = (walk.captures[variable],)
                 settled = walk.record.settle(value)
                 pairs += [(node, len(inner.walk.parameters) + position) for node in settled]
-            walked.calls.setdefault(key, []).append(Call(-1, key, tuple(pairs), False, facts.place.line))
+            walked.calls.setdefault(key, []).append(Call(-1, key, tuple(pairs), EdgeKind.CAPTURE, facts.place.line))
 
     def _link_calls(self, walked: Walked) -> None:
         for call in walked.walk.record.calls:
             key = self._keys.get(call.callee)
             if key is None:
                 continue
+            this = self._this_position(key)
             arguments = tuple(
-                (node, position) for value, position in call.arguments for node in walked.walk.record.settle(value)
+                (node, this if position == THIS_ARGUMENT else position)
+                for value, position in call.arguments
+                if position != THIS_ARGUMENT or this >= 0
+                for node in walked.walk.record.settle(value)
             )
-            launch = self._is_kernel(key)
-            walked.calls.setdefault(key, []).append(Call(call.node, key, arguments, launch, call.line))
+            kind = EdgeKind.LAUNCH if self._is_kernel(key) else EdgeKind.ARGUMENT
+            walked.calls.setdefault(key, []).append(Call(call.node, key, arguments, kind, call.line))
         for facts in walked.walk.reached_functions.values():
             key = self._keys[facts.cursor.d0]
             if key not in walked.calls:
@@ -286,6 +297,13 @@ class UnitWalk:
         if walked is not None:
             return walked.walk.is_global
         return key in self.memory.known and self.memory.known[key].is_global
+
+    def _this_position(self, key: str) -> int:
+        """Where in its parameters a method has the object it reads members from, -1 when it reads none."""
+        walked = self._walked.get(key)
+        if walked is None:
+            return self.memory.known[key].this if key in self.memory.known else -1
+        return walked.this_position()
 
     def _casting_functions(self) -> dict[str, tuple[str, str]]:
         """(source, target) format of functions that do nothing but hand on or cast one value, by key."""
@@ -308,7 +326,11 @@ class UnitWalk:
             if call.callee in casting and call.node >= 0:
                 _mark_helper(walked, call, *casting[call.callee])
         known = KnownInstance(
-            tuple(walked.calls), casting.get(walked.key), walk.is_global, self._is_device_root(walked)
+            tuple(walked.calls),
+            casting.get(walked.key),
+            walk.is_global,
+            self._is_device_root(walked),
+            walked.this_position(),
         )
         self._own[walked.key] = known
         bindings = dict(reversed([*self.functions.bindings(facts), *walk.aliases]))
