@@ -19,6 +19,7 @@ from opscanner.ir import Diagnostic
 KEEP_GOING = 0x200
 INCOMPLETE, FOR_SERIALIZATION = 0x02, 0x10
 _ERROR, _FATAL = 3, 4
+_MESSAGE_LIMIT = 400
 _RESULT_CODES = {1: "failure", 2: "crashed", 3: "invalid arguments", 4: "AST read error"}
 #: clang's message, and the category that the coverage table counts it under.
 _CATEGORIES: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -133,7 +134,7 @@ class Unit:
             severity = lib.clang_getDiagnosticSeverity(raw)
             if severity >= _ERROR:
                 place = self.place(lib.clang_getDiagnosticLocation(raw))
-                message = libclang.text(lib, lib.clang_getDiagnosticSpelling(raw))
+                message = _shortened(libclang.text(lib, lib.clang_getDiagnosticSpelling(raw)))
                 name = "fatal" if severity == _FATAL else "error"
                 found.append(Diagnostic(name, _category(message), self.path(place.file), place.line, message))
             lib.clang_disposeDiagnostic(raw)
@@ -159,6 +160,12 @@ class Unit:
 
         self.lib.clang_getInclusions(self.handle, libclang.INCLUSION_VISITOR(visit), None)
         return found
+
+
+def _shortened(message: str) -> str:
+    """Template arguments can make a message of many thousand characters; its two ends say what it is about."""
+    half = _MESSAGE_LIMIT // 2
+    return message if len(message) <= _MESSAGE_LIMIT else f"{message[:half]} ... {message[-half:]}"
 
 
 def _category(message: str) -> str:
