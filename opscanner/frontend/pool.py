@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import resource
@@ -23,6 +24,7 @@ from opscanner.frontend.scan_unit import Worker, peak_rss_mib, skipped
 from opscanner.ir import UnitResult
 
 _START = "import sys; from opscanner.frontend.pool import serve; serve(sys.argv[1])"
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _RECURSION_LIMIT = 100_000
 _STACK_BYTES = 512 * 1024 * 1024
 #: A group of fewer units is parsed without a precompiled header.
@@ -188,6 +190,7 @@ def serve(settings: str) -> None:
     """A worker's life. The walk runs in a thread with a stack deep enough for any expression clang accepts."""
     descriptor, root, cache_dir, memory_mib = json.loads(settings)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
+    _die_with_parent()
     limit = memory_mib * 3 * 1024 * 1024  # address space: maps of files and stacks count, not only what is touched
     resource.setrlimit(resource.RLIMIT_AS, (limit + _STACK_BYTES, limit + _STACK_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -196,6 +199,12 @@ def serve(settings: str) -> None:
     thread = threading.Thread(target=_serve_tasks, args=(Connection(descriptor), root, cache_dir))
     thread.start()
     thread.join()
+
+
+def _die_with_parent() -> None:
+    """End when the scan is killed, in the middle of a parse too (Linux; elsewhere at the end of the unit)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _serve_tasks(connection: Connection, root: str, cache_dir: str) -> None:
