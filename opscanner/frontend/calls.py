@@ -85,6 +85,8 @@ class CallWalk(ExpressionWalk):
         super().__init__(*arguments)
         self.reached_functions: dict[int | None, FunctionFacts] = {}
         self.lambdas: list[tuple[FunctionFacts, Environment]] = []
+        self._table[ck.CALL] = self._call
+        self._table[ck.LAMBDA] = self._lambda
         self._roles: dict[Role, Callable[[int, FunctionFacts, list[int], list[Value]], Value]] = {
             Role.CONVERSION: self._convert,
             Role.TYPE_MEMBER: self._type_member,

@@ -1,275 +1,37 @@
-"""What an expression computes, in which format, from which definitions."""
+"""Names, memory and operators: what an expression computes, in which format, from which definitions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from opscanner.frontend import cursor_kinds as ck
-from opscanner.frontend.body import Body
+from opscanner.frontend.cast_expressions import CastWalk
 from opscanner.frontend.float_types import TypeFacts
-from opscanner.frontend.flow import NO_VALUE, Flow, Value, union
-from opscanner.frontend.functions import FunctionTable
-from opscanner.frontend.parse import Unit, contents
-from opscanner.frontend.recorder import Recorder
+from opscanner.frontend.flow import NO_VALUE, Value, union
 from opscanner.ir import CastForm, EdgeKind, NodeKind
-from opscanner.precision.formats import cast_direction, is_floating
+from opscanner.precision.formats import is_floating
 
-_EXPLICIT_FORMS = {
-    ck.STATIC_CAST: CastForm.STATIC_CAST,
-    ck.C_STYLE_CAST: CastForm.C_STYLE,
-    ck.FUNCTIONAL_CAST: CastForm.FUNCTIONAL,
-}
-#: Forms of the conversion below an explicit cast that carries it out: one cast, not two.
-_CARRIES_OUT = (CastForm.CONVERSION_FUNCTION, CastForm.CONVERTING_CONSTRUCTOR, CastForm.IMPLICIT)
-_LITERALS = frozenset(
-    {ck.INTEGER_LITERAL, ck.FLOATING_LITERAL, ck.IMAGINARY_LITERAL, ck.CHARACTER_LITERAL, ck.BOOL_LITERAL}
-)
 _RANK = {"float64": 5, "float32": 4, "tfloat32": 3, "bfloat16": 2, "float16": 2}
 THIS = "this"
 
 
-class ExpressionWalk:
-    """Evaluates expressions of one body: emits nodes through the recorder, returns the definitions of a value.
+class ExpressionWalk(CastWalk):
+    """Adds names, memory and builtin operators to the walk of casts."""
 
-    Parameters
-    ----------
-    unit, functions, body : the unit, its functions, the flattened body
-    """
-
-    def __init__(self, unit: Unit, functions: FunctionTable, body: Body) -> None:
-        self.unit, self.functions, self.body = unit, functions, body
-        self.lib: Any = unit.lib
-        self.flow = Flow()
-        self.record = Recorder(unit, functions, body, self.flow)
-        self.loop_depth = 0
-        self.captures: dict[object, int] = {}
-        self.locals: set[object] = set()
-        self._constant: dict[int, bool] = {}
-        self._table: dict[int, Callable[[int], Value]] = {
-            ck.UNEXPOSED_EXPR: self._implicit,
-            ck.PAREN: self._pass,
-            ck.STATIC_CAST: self._explicit,
-            ck.C_STYLE_CAST: self._explicit,
-            ck.FUNCTIONAL_CAST: self._explicit,
-            ck.DECL_REF: self._declaration,
-            ck.MEMBER_REF_EXPR: self._member,
-            ck.SUBSCRIPT: self._load,
-            ck.BINARY: self._binary,
-            ck.COMPOUND_ASSIGN: self._compound,
-            ck.UNARY: self._unary,
-            ck.CONDITIONAL: self._conditional,
-            ck.INIT_LIST: self._init_list,
-            ck.FLOATING_LITERAL: self._literal,
-            ck.CALL: self._call,
-            ck.LAMBDA: self._lambda,
-        }
-
-    # -- provided by the classes below and above -----------------------------------------------------------------
-
-    def _call(self, index: int) -> Value:
-        raise NotImplementedError
-
-    def _lambda(self, index: int) -> Value:
-        raise NotImplementedError
-
-    def statement(self, index: int) -> Value:
-        raise NotImplementedError
-
-    # -- evaluation ----------------------------------------------------------------------------------------------
-
-    def evaluate(self, index: int) -> Value:
-        """Definitions that the value of an expression comes from."""
-        handler = self._table.get(self.body.kinds[index])
-        if handler is not None:
-            return handler(index)
-        if self.body.kinds[index] in ck.UNEVALUATED:
-            return NO_VALUE
-        if self.body.kinds[index] >= ck.COMPOUND_STMT - 1:
-            return self.statement(index)
-        return self._pass(index)
-
-    def _pass(self, index: int) -> Value:
-        """Values of all children together."""
-        children = self.body.children[index]
-        if len(children) == 1:
-            return self.evaluate(children[0])
-        return union([self.evaluate(child) for child in children])
-
-    def constant(self, index: int) -> bool:
-        """True for an expression of nothing but literals and ``constexpr`` names: compilers fold it."""
-        found = self._constant.get(index)
-        if found is None:
-            found = self._constant[index] = self._is_constant(index)
-        return found
-
-    def _is_constant(self, index: int) -> bool:
-        kind = self.body.kinds[index]
-        if kind in _LITERALS or kind in ck.UNEVALUATED:
-            return True
-        if kind == ck.DECL_REF:
-            return self._is_constexpr_name(index)
-        if kind == ck.CALL:
-            # a literal through the constructor of a float type: Half(0.5)
-            children = self.body.children[index]
-            return bool(children) and self.body.facts(index).float_class and all(map(self.constant, children))
-        if kind in (ck.UNEXPOSED_EXPR, ck.PAREN, ck.UNARY, ck.BINARY, ck.CONDITIONAL, ck.INIT_LIST) or (
-            kind in ck.EXPLICIT_CASTS
-        ):
-            children = self.body.children[index]
-            return bool(children) and all(self.constant(child) for child in children)
-        return False
-
-    def _is_constexpr_name(self, index: int) -> bool:
-        referenced = self.lib.clang_getCursorReferenced(self.body.cursors[index])
-        if referenced.kind == ck.ENUM_CONSTANT_DECL or referenced.kind == ck.NON_TYPE_PARAMETER:
-            return True
-        if referenced.kind != ck.VAR_DECL or self.body.facts(index).record:
-            return False
-        begin, _end = self.unit.extent(referenced)
-        place = self.unit.cursor_place(referenced)
-        words = contents(self.unit.path(begin.file))[max(0, begin.offset - 40) : place.offset]
-        return b"constexpr" in words.rpartition(b";")[2] and self.evaluated(referenced) is not None
-
-    def evaluated(self, cursor: Any) -> int | None:
-        """Value of a constant integer expression, 0 for a constant of another kind, None when it is no constant."""
-        result = self.lib.clang_Cursor_Evaluate(cursor)
-        if not result:
-            return None
-        try:
-            kind = self.lib.clang_EvalResult_getKind(result)
-            if kind == 1:
-                return int(self.lib.clang_EvalResult_getAsLongLong(result))
-            return 0 if kind else None
-        finally:
-            self.lib.clang_EvalResult_dispose(result)
-
-    # -- casts ---------------------------------------------------------------------------------------------------
-
-    def cast(
-        self,
-        index: int,
-        value: Value,
-        from_format: str,
-        to_format: str,
-        form: CastForm,
-        operation: str = "",
-        *,
-        written_type: str = "",
-        lanes: int = 1,
-        constant: bool = False,
-    ) -> Value:
-        """A CAST node, or ``value`` itself when the formats differ in nothing that matters."""
-        if not from_format or not to_format or cast_direction(from_format, to_format) is None:
-            return value
-        node = self.record.node(
-            NodeKind.CAST,
-            index,
-            operation or form.value,
-            to_format,
-            value,
-            from_format=from_format,
-            form=form,
-            written_type=written_type,
-            lanes=lanes,
-            constant=constant,
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._table.update(
+            {
+                ck.DECL_REF: self._declaration,
+                ck.MEMBER_REF_EXPR: self._member,
+                ck.SUBSCRIPT: self._load,
+                ck.BINARY: self._binary,
+                ck.COMPOUND_ASSIGN: self._compound,
+                ck.UNARY: self._unary,
+                ck.CONDITIONAL: self._conditional,
+                ck.FLOATING_LITERAL: self._literal,
+            }
         )
-        return (node,)
-
-    def _implicit(self, index: int) -> Value:
-        children = self.body.children[index]
-        if len(children) != 1:
-            return self._pass(index)
-        child = children[0]
-        value = self.evaluate(child)
-        mine, below = self.body.facts(index), self.body.facts(child)
-        if mine.format == below.format or not (mine.floating or below.floating) or mine.format == "bool":
-            return value
-        sugar = self.record.sugar(index)
-        return self.cast(
-            index,
-            value,
-            below.format,
-            mine.format,
-            CastForm.IMPLICIT,
-            written_type=sugar,
-            lanes=mine.lanes,
-            constant=self.constant(child),
-        )
-
-    def _explicit(self, index: int) -> Value:
-        kind = self.body.kinds[index]
-        children = self.body.children[index]
-        if not children:
-            return NO_VALUE
-        child = children[-1]
-        mine = self.body.facts(index)
-        if not mine.format:
-            return self.evaluate(child)
-        conversion = self._conversion_below(child, mine.format)
-        if conversion >= 0:
-            before = len(self.record.nodes)
-            value = self.evaluate(conversion)
-            made = value[0] if len(value) == 1 else -1
-            if made >= before and self.record.nodes[made].form in _CARRIES_OUT:
-                form = _EXPLICIT_FORMS[kind]
-                written = self.record.written_type(index)
-                self.record.amend(made, form=form, operation=form.value, written_type=written)
-            return value
-        value = self.evaluate(child)
-        below = self.body.facts(child)
-        if below.format == mine.format or not (mine.floating or below.floating) or mine.format == "bool":
-            return value
-        return self.cast(
-            index,
-            value,
-            below.format,
-            mine.format,
-            _EXPLICIT_FORMS[kind],
-            written_type=self.record.written_type(index),
-            lanes=mine.lanes,
-            constant=self.constant(child),
-        )
-
-    def _conversion_below(self, index: int, target: str) -> int:
-        """The implicit conversion that carries out an explicit cast to ``target``, -1 when the cast does it itself."""
-        while self.body.kinds[index] in (ck.UNEXPOSED_EXPR, ck.PAREN) and len(self.body.children[index]) == 1:
-            below = self.body.children[index][0]
-            if self.body.facts(index).format == target and self.body.facts(below).format not in ("", target):
-                return index
-            index = below
-        if self.body.kinds[index] == ck.CALL and self.body.facts(index).format == target:
-            return index
-        return -1
-
-    def _init_list(self, index: int) -> Value:
-        """``float x{h}``, ``float2{a, b}``, ``Pair{a, b}``: libclang shows the list as written, without its casts."""
-        children = self.body.children[index]
-        values = []
-        for child, wanted in zip(children, self._element_formats(index, len(children)), strict=False):
-            value = self.evaluate(child)
-            found = self.body.facts(child)
-            if found.format and wanted.format and (found.floating or wanted.floating) and wanted.format != "bool":
-                form = CastForm.IMPLICIT
-                if found.float_class or wanted.float_class:
-                    form = CastForm.CONVERSION_FUNCTION if found.float_class else CastForm.CONVERTING_CONSTRUCTOR
-                constant = self.constant(child)
-                value = self.cast(child, value, found.format, wanted.format, form, constant=constant)
-            values.append(value)
-        return union(values)
-
-    def _element_formats(self, index: int, number: int) -> list[TypeFacts]:
-        facts = self.body.facts(index)
-        if facts.floating:
-            return [facts._replace(lanes=1, float_class=facts.float_class and facts.lanes == 1)] * number
-        if facts.pointee:
-            return [TypeFacts(facts.pointee, is_floating(facts.pointee))] * number
-        if facts.record:
-            ctype = self.lib.clang_getCursorType(self.body.cursors[index])
-            fields = [self.functions.types.of_cursor(field) for field in self.unit.fields(ctype)]
-            if len(fields) >= number:
-                return fields[:number]
-        return [TypeFacts()] * number
 
     # -- names and memory ----------------------------------------------------------------------------------------
 
@@ -521,20 +283,3 @@ class ExpressionWalk:
         for source in condition:
             self.record.edge(source, node, EdgeKind.CONTROL)
         return (node,)
-
-    def decided(self, index: int) -> bool | None:
-        """What a constant condition decides; None when it depends on a value."""
-        for position in range(index, self.body.ends[index]):
-            kind = self.body.kinds[position]
-            if kind in (ck.PARM_DECL, ck.MEMBER_REF_EXPR, ck.SUBSCRIPT) or (
-                kind == ck.DECL_REF and self._names_a_value(position)
-            ):
-                return None
-        value = self.evaluated(self.body.cursors[index])
-        return None if value is None else bool(value)
-
-    def _names_a_value(self, index: int) -> bool:
-        referenced = self.lib.clang_getCursorReferenced(self.body.cursors[index])
-        if referenced.kind == ck.PARM_DECL:
-            return True
-        return referenced.kind == ck.VAR_DECL and referenced.d0 in self.flow.environment

@@ -61,9 +61,6 @@ class BodyWalk(CallWalk):
             elif kinds[child] == ck.COMPOUND_STMT or ck.UNEXPOSED_EXPR <= kinds[child] < ck.COMPOUND_STMT:
                 self.evaluate(child)
 
-    def statement(self, index: int) -> Value:
-        return self._pass(index)
-
     def _sequence(self, index: int) -> Value:
         value = NO_VALUE
         for child in self.body.children[index]:
