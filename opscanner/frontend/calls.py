@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from opscanner.frameworks.functions import CAST_INTRINSICS, LIBDEVICE_NARROWS
 from opscanner.frontend import cursor_kinds as ck
 from opscanner.frontend.expressions import ExpressionWalk
-from opscanner.frontend.float_types import FUNCTION_PROTO, TypeFacts
+from opscanner.frontend.float_types import FUNCTION_PROTO, RECORD, TypeFacts
 from opscanner.frontend.flow import NO_VALUE, Environment, Value, union
 from opscanner.frontend.functions import FunctionFacts, Role
 from opscanner.frontend.recorder import PendingCall
@@ -66,6 +66,21 @@ _COMPOUND = {"+=": "+", "-=": "-", "*=": "*", "/=": "/"}
 _BINARY = frozenset("+-*/%")
 
 
+class LibraryBody(NamedTuple):
+    """What a call of a library function brings besides its value.
+
+    Parameters
+    ----------
+    casts : tuple of (str, str)
+        Format changes inside, those of what it calls included.
+    calls : tuple of FunctionFacts
+        The framework's own functions that it calls back.
+    """
+
+    casts: tuple[tuple[str, str], ...] = ()
+    calls: tuple[FunctionFacts, ...] = ()
+
+
 class CallWalk(ExpressionWalk):
     """Adds calls and lambdas to the walk of expressions.
 
@@ -75,16 +90,19 @@ class CallWalk(ExpressionWalk):
         Declaration pointer -> facts of every function that this body refers to and that is to be followed.
     lambdas : list
         (declaration pointer of the lambda's body, environment at its creation).
-    library_casts : callable
-        Gives the casts that happen inside a library function.
+    called_back : set
+        Declaration pointers of functors' bodies that a library is given to call.
+    library_body : callable
+        What happens inside a library function.
     """
 
-    library_casts: Callable[[FunctionFacts], tuple[tuple[str, str], ...]]
+    library_body: Callable[[FunctionFacts], LibraryBody]
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.reached_functions: dict[int | None, FunctionFacts] = {}
         self.lambdas: list[tuple[FunctionFacts, Environment]] = []
+        self.called_back: set[int | None] = set()
         self._table[ck.CALL] = self._call
         self._table[ck.LAMBDA] = self._lambda
         self._roles: dict[Role, Callable[[int, FunctionFacts, list[int], list[Value]], Value]] = {
@@ -287,6 +305,8 @@ class CallWalk(ExpressionWalk):
             return (node,) if node >= 0 else value
         if facts.name in _PASSES_ON:
             return value
+        if not facts.follow:
+            self._functors(operands)
         if facts.cursor.kind == ck.CONSTRUCTOR:
             return self._inside_library(index, facts, value)
         if facts.name in _SELECTS and result.floating:
@@ -308,13 +328,30 @@ class CallWalk(ExpressionWalk):
         return self.record.node(NodeKind.CALL, index, name, result.format, value, lanes=result.lanes, category="call")
 
     def _inside_library(self, index: int, facts: FunctionFacts, value: Value) -> Value:
-        """Casts that happen inside a library function, recorded at its call."""
+        """Casts that happen inside a library function, recorded at its call; what it calls back is followed."""
         if facts.follow or not facts.has_body:
             return value
-        for source, target in self.library_casts(facts):
+        inside = self.library_body(facts)
+        for source, target in inside.casts:
             node = self.cast(index, value, source, target, CastForm.LIBRARY_CALL, facts.name)
             value = union((value, node))
+        for called in inside.calls:
+            self._call_back(called)
         return value
+
+    def _call_back(self, facts: FunctionFacts) -> None:
+        if self._follow(facts):
+            self.called_back.add(facts.cursor.d0)
+
+    def _functors(self, operands: list[int]) -> None:
+        """A functor or lambda that is handed to a library is called there."""
+        for operand in operands:
+            ctype = self.lib.clang_getCanonicalType(self.lib.clang_getCursorType(self.body.cursors[operand]))
+            if ctype.kind != RECORD or self.body.facts(operand).format:
+                continue
+            for method in self.unit.methods(ctype):
+                if self.unit.spelling(method) == "operator()" and method.kind == ck.CXX_METHOD:
+                    self._call_back(self.functions.of(method))
 
     def _lent(self, operands: list[int], facts: FunctionFacts) -> None:
         """A variable passed by address may be written by the callee: a later definition, which does not end others."""

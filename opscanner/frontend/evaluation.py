@@ -15,6 +15,10 @@ from opscanner.frontend.recorder import Recorder
 _LITERALS = frozenset(
     {ck.INTEGER_LITERAL, ck.FLOATING_LITERAL, ck.IMAGINARY_LITERAL, ck.CHARACTER_LITERAL, ck.BOOL_LITERAL}
 )
+#: What ``INFINITY``, ``NAN`` and their kind are macros for.
+_CONSTANT_BUILTINS = frozenset(
+    f"__builtin_{name}{suffix}" for name in ("inf", "huge_val", "nan", "nans") for suffix in ("", "f", "l")
+)
 
 
 class Evaluation:
@@ -79,6 +83,8 @@ class Evaluation:
         if kind == ck.DECL_REF:
             return self._is_constexpr_name(index)
         if kind == ck.CALL:
+            if self.unit.spelling(self.body.cursors[index]) in _CONSTANT_BUILTINS:
+                return True
             # a literal through the constructor of a float type: Half(0.5)
             children = self.body.children[index]
             return bool(children) and self.body.facts(index).float_class and all(map(self.constant, children))

@@ -117,6 +117,7 @@ _PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "clang_EvalResult_getKind": (c_int, [c_void_p]),
     "clang_EvalResult_getAsLongLong": (c_longlong, [c_void_p]),
     "clang_EvalResult_dispose": (None, [c_void_p]),
+    "clang_CXXMethod_isStatic": (c_uint, [CXCursor]),
     "clang_Cursor_isFunctionInlined": (c_uint, [CXCursor]),
     "clang_Cursor_getStorageClass": (c_int, [CXCursor]),
     "clang_getCursorLinkage": (c_int, [CXCursor]),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from opscanner.frontend import cursor_kinds as ck
 from opscanner.frontend import libclang
 from opscanner.frontend.body import Body
-from opscanner.frontend.calls import THIS_ARGUMENT
+from opscanner.frontend.calls import THIS_ARGUMENT, LibraryBody
 from opscanner.frontend.expressions import THIS
 from opscanner.frontend.float_types import TypeTable
 from opscanner.frontend.flow import Environment
@@ -20,7 +20,8 @@ from opscanner.frontend.statements import BodyWalk
 from opscanner.ir import Call, CastForm, Diagnostic, EdgeKind, FunctionInstance, NodeKind, UnitReach
 from opscanner.precision.formats import cast_direction
 
-_LIBRARY_DEPTH = 4
+_LIBRARY_DEPTH = 8
+_NOTHING_INSIDE = LibraryBody()
 _INTERNAL_LINKAGE = 2
 _CASTS_ONLY = frozenset(
     (NodeKind.PARAMETER, NodeKind.CAST, NodeKind.CALL, NodeKind.RETURN, NodeKind.VARIABLE, NodeKind.LOAD)
@@ -101,11 +102,12 @@ class UnitWalk:
         self._keys: dict[int | None, str] = {}
         self._walked: dict[str, Walked] = {}
         self._met: set[str] = set()
-        self._library: dict[int | None, tuple[tuple[str, str], ...]] = {}
+        self._library: dict[int | None, LibraryBody] = {}
         self._library_depth = 0
         self._without_floats: dict[str, BodyWalk] = {}
         self._own: dict[str, KnownInstance] = {}
         self._emitted: set[int | None] = set()
+        self._called_back: set[int | None] = set()
 
     # -- the way through the unit ---------------------------------------------------------------------------------
 
@@ -191,7 +193,7 @@ class UnitWalk:
         body = Body(self.lib, cursor, self.types)
         self.cursors += len(body)
         walk = BodyWalk(self.unit, self.functions, body)
-        walk.library_casts = self._library_casts
+        walk.library_body = self._library_body
         return walk
 
     def _walk(self, facts: FunctionFacts) -> None:
@@ -202,6 +204,7 @@ class UnitWalk:
             self._without_floats.setdefault(formats, walk)
         key = self._keys[facts.cursor.d0]
         self._walked[key] = Walked(facts, walk, key, self._holds_error(facts))
+        self._called_back |= walk.called_back
         for reached in walk.reached_functions.values():
             self._meet(reached)
 
@@ -225,24 +228,29 @@ class UnitWalk:
         begin, end = self.unit.extent(facts.cursor)
         return any(begin.line <= line <= end.line for line in lines)
 
-    def _library_casts(self, facts: FunctionFacts) -> tuple[tuple[str, str], ...]:
-        """Casts inside a function of a library, those of what it calls included."""
+    def _library_body(self, facts: FunctionFacts) -> LibraryBody:
+        """What happens inside a function of a library, what it calls included.
+
+        Functions without numbers or objects are not looked at, and a chain of calls only so deep; what lies beyond is
+        not remembered as empty, so the order of calls does not matter.
+        """
         found = self._library.get(facts.cursor.d0)
-        if found is None:
-            self._library[facts.cursor.d0] = found = ()
-            if self._library_depth < _LIBRARY_DEPTH and any(
-                t.floating or t.record for t in (*facts.parameters, facts.result)
-            ):
-                self._library_depth += 1
-                walk = self._body_walk(facts.cursor)
-                walk.walk()
-                self._library_depth -= 1
-                pairs = {
-                    (node.from_format, node.format): None
-                    for node in walk.record.nodes
-                    if node.kind is NodeKind.CAST and not node.constant and node.reached
-                }
-                found = self._library[facts.cursor.d0] = tuple(pairs)
+        if found is not None:
+            return found
+        concerns = any(t.floating or t.record for t in (*facts.parameters, facts.result))
+        if self._library_depth >= _LIBRARY_DEPTH or not concerns:
+            return _NOTHING_INSIDE
+        self._library[facts.cursor.d0] = _NOTHING_INSIDE  # recursion ends here
+        self._library_depth += 1
+        walk = self._body_walk(facts.cursor)
+        walk.walk()
+        self._library_depth -= 1
+        casts = {
+            (node.from_format, node.format): None
+            for node in walk.record.nodes
+            if node.kind is NodeKind.CAST and not node.constant and node.reached
+        }
+        found = self._library[facts.cursor.d0] = LibraryBody(tuple(casts), tuple(walk.reached_functions.values()))
         return found
 
     # -- joining ---------------------------------------------------------------------------------------------------
@@ -306,9 +314,12 @@ class UnitWalk:
         return walked.this_position()
 
     def _casting_functions(self) -> dict[str, tuple[str, str]]:
-        """(source, target) format of functions that do nothing but hand on or cast one value, by key."""
+        """(source, target) format of functions that do nothing but hand on or cast one value, by key.
+
+        A method with a name of its own (``ops.project(x)``) means more than a cast, whatever it does.
+        """
         found = {key: known.casts for key, known in self.memory.known.items() if known.casts}
-        candidates = [w for w in self._walked.values() if _may_only_cast(w)]
+        candidates = [w for w in self._walked.values() if _may_only_cast(w) and not self._is_named_method(w.facts)]
         changed = True
         while changed:
             changed = False
@@ -318,6 +329,11 @@ class UnitWalk:
                     found[walked.key] = (source, walked.facts.result.format)
                     changed = True
         return found
+
+    def _is_named_method(self, facts: FunctionFacts) -> bool:
+        if facts.cursor.kind != ck.CXX_METHOD or facts.name == "operator()":
+            return False
+        return not self.lib.clang_CXXMethod_isStatic(facts.cursor)
 
     def _instance(self, walked: Walked, casting: dict[str, tuple[str, str]]) -> FunctionInstance:
         facts, walk = walked.facts, walked.walk
@@ -365,6 +381,8 @@ class UnitWalk:
             return False
         if walk.is_global:
             return True
+        if walk.is_device and cursor.d0 in self._called_back:
+            return True  # by a library's kernel, for all that is known
         if not walk.is_device or self.functions.is_lambda(walked.facts):
             return False
         if cursor.d0 in self._emitted and self._is_instantiated(cursor):
