@@ -51,7 +51,7 @@ def scan(
     db: str | None = None,
     jobs: int | None = None,
     cuda_path: str | None = None,
-    passes: Passes = "device",
+    passes: Passes = "auto",
     precompiled_header: bool = True,
     timeout_s: float = DEFAULT_TIMEOUT_S,
     rescan: bool = False,
@@ -76,7 +76,8 @@ def scan(
     only : sequence of str
         Globs; a unit is scanned when one matches its path below the root, or the end of it.
     passes : str
-        Which of clang's two compilations of a CUDA file to see: ``device``, ``host`` or ``both``.
+        Which of clang's two compilations of a CUDA file to see: ``device``, ``host``, ``both``, or ``auto``: the device's,
+        and the host's too where the file asks for ``__CUDA_ARCH__``.
     timeout_s : float
         Seconds after which a unit is given up.
     rescan : bool

@@ -25,7 +25,7 @@ from opscanner.graph.store import FinishedUnit, Store
 from opscanner.ir import CudaPass, UnitResult, UnitStatus
 from opscanner.results import Coverage, ScanSummary
 
-Passes = Literal["device", "host", "both"]
+Passes = Literal["auto", "device", "host", "both"]
 #: A worker that grows beyond this is stopped and its unit skipped; PyTorch's largest units stay under 2 GiB.
 WORKER_MEMORY_MIB = 4096
 DEFAULT_TIMEOUT_S = 600.0
@@ -50,7 +50,7 @@ class ScanRequest:
     only: tuple[str, ...] = ()
     jobs: int | None = None
     cuda_path: str | None = None
-    passes: Passes = "device"
+    passes: Passes = "auto"
     precompiled_header: bool = True
     timeout_s: float = DEFAULT_TIMEOUT_S
     rescan: bool = False
@@ -199,8 +199,25 @@ def _of_one_file(database: CompileDatabase, file: Path) -> CompileDatabase:
     return dataclasses.replace(database, commands=own, skipped=())
 
 
-def _wanted_passes(passes: Passes) -> tuple[Literal["device", "host"], ...]:
-    return ("device", "host") if passes == "both" else (passes,)
+_PASSES: dict[Passes, tuple[Literal["device", "host"], ...]] = {
+    "auto": ("device", "host"),
+    "both": ("device", "host"),
+    "device": ("device",),
+    "host": ("host",),
+}
+#: Code that the device pass does not see, or sees otherwise. In macros of headers it hardly ever is about formats.
+_DIFFERS = re.compile(rb"^[ \t]*#[ \t]*(?:el)?if.*__CUDA_ARCH__", re.MULTILINE)
+
+
+def wanted_passes(passes: Passes, file: str) -> tuple[Literal["device", "host"], ...]:
+    """The passes to parse a CUDA file in; for ``auto`` the host's only where the file itself says that they differ."""
+    if passes != "auto":
+        return _PASSES[passes]
+    try:
+        text = Path(file).read_bytes()
+    except OSError:
+        return ("device",)
+    return _PASSES["auto"] if _DIFFERS.search(text) else ("device",)
 
 
 def _translate(
@@ -210,7 +227,7 @@ def _translate(
     skipped = []
     for command in commands:
         try:
-            for cuda_pass in _wanted_passes(passes):
+            for cuda_pass in wanted_passes(passes, command.file):
                 clang = compile_db.translate(command, toolchain, cuda_pass)
                 translated[(clang.file, clang.cuda_pass, clang.configuration)] = clang
         except compile_db.CompileDatabaseError as error:
@@ -279,7 +296,7 @@ def run_scan(
                 if progress is not None:
                     progress(Progress(done, total, unit))
         complete = not request.only and request.root.is_dir()
-        store.finish_scan(begun.id, complete=complete, cuda_passes=("none", *_wanted_passes(request.passes)))
+        store.finish_scan(begun.id, complete=complete, cuda_passes=("none", *_PASSES[request.passes]))
     with reading(request.database) as connection:
         report = coverage(connection, begun.id)[0]
     return ScanSummary(request.database, done, resumed, time.monotonic() - started, report, _warnings(plan, report))

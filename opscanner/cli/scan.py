@@ -29,8 +29,8 @@ CUDA_PATH_HELP = "CUDA toolkit or header wheels.  [default: CUDA_HOME, installed
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Worker processes.  [default: usable CPUs]")
 @click.option("--cuda-path", metavar="DIR", help=CUDA_PATH_HELP)
 @click.option(
-    "--passes", type=click.Choice(("device", "host", "both")), default="device", show_default=True,
-    help="Which of clang's two compilations of a CUDA file to see.",
+    "--passes", type=click.Choice(("auto", "device", "host", "both")), default="auto", show_default=True,
+    help="Which of clang's two compilations of a CUDA file to see; auto adds the host's where it may differ.",
 )  # fmt: skip
 @click.option("--no-pch", is_flag=True, help="Parse without precompiled headers: slower, for comparison.")
 @click.option("--timeout", "timeout_s", type=click.FloatRange(min=1), help="Seconds for a unit.  [default: 600]")

@@ -58,3 +58,12 @@ def test_the_root_may_be_a_link_and_is_named_by_what_it_leads_to(tmp_path: Path)
 def test_a_missing_root_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no"):
         scanning.check_root(str(tmp_path / "none"))
+
+
+def test_auto_adds_the_host_pass_where_the_file_itself_tests_the_architecture(tmp_path: Path) -> None:
+    plain, differing = tmp_path / "plain.cu", tmp_path / "differing.cu"
+    plain.write_text("// __CUDA_ARCH__ in a comment\n__global__ void k() {}\n")
+    differing.write_text("#if defined(__CUDA_ARCH__)\n#endif\n")
+    assert scanning.wanted_passes("auto", str(plain)) == ("device",)
+    assert scanning.wanted_passes("auto", str(differing)) == ("device", "host")
+    assert scanning.wanted_passes("host", str(differing)) == ("host",)
