@@ -62,6 +62,7 @@ class FunctionFacts:
     result: TypeFacts
     owner: TypeFacts
     operation: str = ""
+    is_static: bool = False
 
     @property
     def qualified(self) -> str:
@@ -136,6 +137,7 @@ class FunctionTable:
         facts = FunctionFacts(
             cursor, name, scope, place, path, Role.ORDINARY, below and not own, has_body, parameters, result, owner
         )
+        facts.is_static = cursor.kind == CXX_METHOD and bool(lib.clang_CXXMethod_isStatic(cursor))
         self._assign_role(facts, own or not below)
         return facts
 

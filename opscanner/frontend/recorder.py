@@ -97,6 +97,11 @@ class Recorder:
             self.edge(source, number, edge)
         return number
 
+    def adopt(self, node: Node) -> int:
+        """Add a node that another body of the same unit made; its index here."""
+        self.nodes.append(node)
+        return len(self.nodes) - 1
+
     def edge(self, source: int, target: int, kind: EdgeKind = EdgeKind.DEF_USE) -> None:
         self._edges[(source, target, kind)] = None
         self._incoming.setdefault(target, []).append(source)

@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 
 from compile_db import ClangCommand
 from opscanner.errors import FrontendError
+from opscanner.frontend.joining import Memory
 from opscanner.frontend.parse import Unit, count_equal, missing_headers, parsed
 from opscanner.frontend.precompiled import PrecompiledHeader
-from opscanner.frontend.walk_unit import Memory, UnitWalk
+from opscanner.frontend.walk_unit import UnitWalk
 from opscanner.ir import CudaPass, Diagnostic, UnitResult, UnitStatus
 
 

@@ -4,62 +4,22 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
 from opscanner.frontend import cursor_kinds as ck
 from opscanner.frontend import libclang
 from opscanner.frontend.body import Body
-from opscanner.frontend.calls import THIS_ARGUMENT, LibraryBody
-from opscanner.frontend.expressions import THIS
+from opscanner.frontend.calls import LibraryBody
 from opscanner.frontend.float_types import TypeTable
-from opscanner.frontend.flow import Environment
 from opscanner.frontend.functions import FunctionFacts, FunctionTable
+from opscanner.frontend.joining import Casting, KnownInstance, Memory, Walked, join
 from opscanner.frontend.parse import Unit
 from opscanner.frontend.references import References
 from opscanner.frontend.statements import BodyWalk
-from opscanner.ir import Call, CastForm, Diagnostic, EdgeKind, FunctionInstance, NodeKind, UnitReach
-from opscanner.precision.formats import cast_direction
+from opscanner.ir import Diagnostic, FunctionInstance, NodeKind, UnitReach
 
 _LIBRARY_DEPTH = 8
 _NOTHING_INSIDE = LibraryBody()
-_INTERNAL_LINKAGE = 2
-_CASTS_ONLY = frozenset(
-    (NodeKind.PARAMETER, NodeKind.CAST, NodeKind.CALL, NodeKind.RETURN, NodeKind.VARIABLE, NodeKind.LOAD)
-)
-
-
-@dataclass
-class KnownInstance:
-    """What a worker remembers of an instance after its unit is gone."""
-
-    callees: tuple[str, ...]
-    casts: tuple[str, str] | None
-    is_global: bool
-    device_root: bool
-    this: int  # position of the object in its parameters, -1 when it reads no member
-
-
-@dataclass
-class Memory:
-    """Instances that earlier units of this worker brought, by key; valid for equal compile arguments only."""
-
-    known: dict[str, KnownInstance] = field(default_factory=dict)
-
-
-@dataclass
-class Walked:
-    """A body that was walked, before its calls are joined to keys."""
-
-    facts: FunctionFacts
-    walk: BodyWalk
-    key: str
-    has_error: bool
-    calls: dict[str, list[Call]] = field(default_factory=dict)
-
-    def this_position(self) -> int:
-        if THIS not in self.walk.captures:
-            return -1
-        return len(self.walk.parameters) + list(self.walk.captures).index(THIS)
+_UNIQUE_EXTERNAL_LINKAGE = 3
 
 
 class UnitWalk:
@@ -203,7 +163,7 @@ class UnitWalk:
         if not walk.record.nodes and not walk.captures:
             self._without_floats.setdefault(formats, walk)
         key = self._keys[facts.cursor.d0]
-        self._walked[key] = Walked(facts, walk, key, self._holds_error(facts))
+        self._walked[key] = Walked(facts, walk, key, self._holds_error(facts), self.functions.is_lambda(facts))
         self._called_back |= walk.called_back
         for reached in walk.reached_functions.values():
             self._meet(reached)
@@ -253,94 +213,14 @@ class UnitWalk:
         found = self._library[facts.cursor.d0] = LibraryBody(tuple(casts), tuple(walk.reached_functions.values()))
         return found
 
-    # -- joining ---------------------------------------------------------------------------------------------------
+    # -- what is given on ------------------------------------------------------------------------------------------
 
     def _assemble(self) -> tuple[FunctionInstance, ...]:
-        for walked in reversed(self._walked.values()):
-            self._link_captures(walked)
-        for walked in self._walked.values():
-            self._link_calls(walked)
-        casting = self._casting_functions()
+        casting = join(self._walked, self._keys, self.memory)
         return tuple(self._instance(walked, casting) for walked in self._walked.values())
 
-    def _link_captures(self, walked: Walked) -> None:
-        """Give every lambda that this body creates the definitions its captured variables had."""
-        for facts, environment in walked.walk.lambdas:
-            key = self._keys[facts.cursor.d0]
-            inner = self._walked.get(key)
-            if inner is None:
-                continue
-            walk = walked.walk
-            pairs = []
-            for position, variable in enumerate(inner.walk.captures):
-                value = _defined(environment, variable)
-                if not value and variable in walk.captures:
-                    value = (walk.captures[variable],)
-                settled = walk.record.settle(value)
-                pairs += [(node, len(inner.walk.parameters) + position) for node in settled]
-            walked.calls.setdefault(key, []).append(Call(-1, key, tuple(pairs), EdgeKind.CAPTURE, facts.place.line))
-
-    def _link_calls(self, walked: Walked) -> None:
-        for call in walked.walk.record.calls:
-            key = self._keys.get(call.callee)
-            if key is None:
-                continue
-            this = self._this_position(key)
-            arguments = tuple(
-                (node, this if position == THIS_ARGUMENT else position)
-                for value, position in call.arguments
-                if position != THIS_ARGUMENT or this >= 0
-                for node in walked.walk.record.settle(value)
-            )
-            kind = EdgeKind.LAUNCH if self._is_kernel(key) else EdgeKind.ARGUMENT
-            walked.calls.setdefault(key, []).append(Call(call.node, key, arguments, kind, call.line))
-        for facts in walked.walk.reached_functions.values():
-            key = self._keys[facts.cursor.d0]
-            if key not in walked.calls:
-                walked.calls[key] = [Call(-1, key)]
-
-    def _is_kernel(self, key: str) -> bool:
-        """A ``__global__`` function is never called, only launched."""
-        walked = self._walked.get(key)
-        if walked is not None:
-            return walked.walk.is_global
-        return key in self.memory.known and self.memory.known[key].is_global
-
-    def _this_position(self, key: str) -> int:
-        """Where in its parameters a method has the object it reads members from, -1 when it reads none."""
-        walked = self._walked.get(key)
-        if walked is None:
-            return self.memory.known[key].this if key in self.memory.known else -1
-        return walked.this_position()
-
-    def _casting_functions(self) -> dict[str, tuple[str, str]]:
-        """(source, target) format of functions that do nothing but hand on or cast one value, by key.
-
-        A method with a name of its own (``ops.project(x)``) means more than a cast, whatever it does.
-        """
-        found = {key: known.casts for key, known in self.memory.known.items() if known.casts}
-        candidates = [w for w in self._walked.values() if _may_only_cast(w) and not self._is_named_method(w.facts)]
-        changed = True
-        while changed:
-            changed = False
-            for walked in candidates:
-                if walked.key not in found and all(callee in found for callee in walked.calls):
-                    source = next(p.format for p in walked.facts.parameters if p.format)
-                    found[walked.key] = (source, walked.facts.result.format)
-                    changed = True
-        return found
-
-    def _is_named_method(self, facts: FunctionFacts) -> bool:
-        if facts.cursor.kind != ck.CXX_METHOD or facts.name == "operator()":
-            return False
-        return not self.lib.clang_CXXMethod_isStatic(facts.cursor)
-
-    def _instance(self, walked: Walked, casting: dict[str, tuple[str, str]]) -> FunctionInstance:
+    def _instance(self, walked: Walked, casting: Casting) -> FunctionInstance:
         facts, walk = walked.facts, walked.walk
-        calls = [call for calls in walked.calls.values() for call in calls]
-        for call in calls:
-            if call.callee in casting and call.node >= 0:
-                _mark_helper(walked, call, *casting[call.callee])
         known = KnownInstance(
             tuple(walked.calls),
             casting.get(walked.key),
@@ -363,13 +243,13 @@ class UnitWalk:
             is_kernel=walk.is_global,
             is_device=walk.is_device,
             is_host=walk.is_host,
-            is_lambda=self.functions.is_lambda(facts),
+            is_lambda=walked.is_lambda,
             has_error=walked.has_error,
             parameters=(*walk.parameters, *captures),
             returns=tuple(walk.returns),
             nodes=tuple(walk.record.nodes),
             edges=walk.record.edges(),
-            calls=tuple(calls),
+            calls=tuple(call for calls in walked.calls.values() for call in calls),
         )
 
     # -- reach -----------------------------------------------------------------------------------------------------
@@ -383,13 +263,13 @@ class UnitWalk:
             return True
         if walk.is_device and cursor.d0 in self._called_back:
             return True  # by a library's kernel, for all that is known
-        if not walk.is_device or self.functions.is_lambda(walked.facts):
+        if not walk.is_device or walked.is_lambda:
             return False
         if cursor.d0 in self._emitted and self._is_instantiated(cursor):
             return True
         return (
             cursor.kind == ck.FUNCTION_DECL
-            and self.lib.clang_getCursorLinkage(cursor) > _INTERNAL_LINKAGE + 1
+            and self.lib.clang_getCursorLinkage(cursor) > _UNIQUE_EXTERNAL_LINKAGE
             and not self.lib.clang_Cursor_isFunctionInlined(cursor)
             and self.lib.clang_Cursor_getNumTemplateArguments(cursor) < 0
         )
@@ -418,24 +298,3 @@ class UnitWalk:
     def remember(self) -> None:
         """Let later units of this worker know the bodies of this one."""
         self.memory.known.update(self._own)
-
-
-def _defined(environment: Environment, variable: object) -> tuple[int, ...]:
-    return environment.get(variable, ())
-
-
-def _may_only_cast(walked: Walked) -> bool:
-    facts, nodes = walked.facts, walked.walk.record.nodes
-    return (
-        facts.result.format != ""
-        and len([p for p in facts.parameters if p.format]) == 1
-        and len(facts.parameters) == 1
-        and all(node.kind in _CASTS_ONLY and not node.constant for node in nodes)
-    )
-
-
-def _mark_helper(walked: Walked, call: Call, source: str, target: str) -> None:
-    """Turn the call of a function that only casts into a cast."""
-    record = walked.walk.record
-    if record.nodes[call.node].kind is NodeKind.CALL and cast_direction(source, target) is not None:
-        record.amend(call.node, kind=NodeKind.CAST, from_format=source, form=CastForm.HELPER_CALL, category="")
