@@ -7,7 +7,7 @@ import os
 import resource
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from compile_db import ClangCommand
 from opscanner.errors import FrontendError
@@ -28,10 +28,13 @@ class Worker:
         Absolute; functions written below it are followed, files below it named relative to it.
     memories : dict
         Bodies that earlier units brought, by everything in the arguments that may change what a header says.
+    innocent : set
+        Precompiled headers that were seen not to be the cause of a unit's errors: parsing without them gave no fewer.
     """
 
     root: str
     memories: dict[tuple[str, ...], Memory]
+    innocent: set[str] = field(default_factory=set)
 
     def scan(self, command: ClangCommand, header: PrecompiledHeader | None) -> UnitResult:
         """The result of one unit; a unit that cannot be parsed gives a SKIPPED result, never an exception."""
@@ -52,15 +55,19 @@ class Worker:
             gc.collect()
 
     def _scan(self, command: ClangCommand, header: PrecompiledHeader | None, result: UnitResult) -> UnitResult:
+        own: list[Diagnostic] = []
         if header is not None:
             started = time.process_time()
             with parsed(command.file, [*command.arguments, *header.arguments()]) as unit:
                 own = unit.errors()
-                if not own:
-                    return self._walk(command, unit, list(header.errors), header.inclusions, result, started)
+                if not own or header.path in self.innocent:
+                    return self._walk(command, unit, [*header.errors, *own], header.inclusions, result, started)
         started = time.process_time()
         with parsed(command.file, command.arguments) as unit:
-            return self._walk(command, unit, unit.errors(), (), result, started)
+            errors = unit.errors()
+            if header is not None and len(errors) >= len(own):
+                self.innocent.add(header.path)
+            return self._walk(command, unit, errors, (), result, started)
 
     def _walk(
         self,
