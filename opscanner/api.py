@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import io
 import os
 import platform
 import sys
@@ -19,6 +20,7 @@ from opscanner import __version__
 from opscanner.errors import FrontendError, OpscannerError, UsageError
 from opscanner.graph import chains as graph_chains
 from opscanner.graph import networks, queries, readonly, schema_docs
+from opscanner.report import chain_text
 from opscanner.results import (
     ArithmeticRow,
     CastRow,
@@ -76,8 +78,8 @@ def scan(
     only : sequence of str
         Globs; a unit is scanned when one matches its path below the root, or the end of it.
     passes : str
-        Which of clang's two compilations of a CUDA file to see: ``device``, ``host``, ``both``, or ``auto``: the device's,
-        and the host's too where the file asks for ``__CUDA_ARCH__``.
+        Which of clang's two compilations of a CUDA file to see: ``device``, ``host``, ``both``, or ``auto``: the
+        device's, and the host's too where the file asks for ``__CUDA_ARCH__``.
     timeout_s : float
         Seconds after which a unit is given up.
     rescan : bool
@@ -169,7 +171,7 @@ def _no_operators_yet(operator: str | None) -> None:
 
 
 def chains(
-    cast: str | int, *, db: str | None = None, depth: int = 12, steps: int = 200, instances: int = 1
+    cast: str | int, *, db: str | None = None, depth: int = 8, steps: int = 200, instances: int = 1
 ) -> list[Chain]:
     """Def-use chains through a cast: back to where its value comes from, forward to where it goes.
 
@@ -178,9 +180,9 @@ def chains(
     cast : str or int
         A cast's id, or ``FILE:LINE`` for every cast on that line.
     depth : int
-        Edges to follow each way.
+        Operations in a row to follow each way; loads, stores, calls and variables, which hand a value on, cost none.
     steps : int
-        Nodes to show each way.
+        Operations to follow each way in all.
     instances : int
         Function instances of each cast to follow; different bindings of formats give different chains.
     """
@@ -191,6 +193,16 @@ def chains(
             for row in found
             for chain in graph_chains.trace(connection, row, depth=depth, steps=steps, instances=instances)
         ]
+
+
+def draw_chains(found: Sequence[Chain]) -> str:
+    """Chains of :func:`chains` as text, loads above the cast and stores below it, with their source lines.
+
+    The lines are read from the scanned sources, where these are still there and as long as they were.
+    """
+    text = io.StringIO()
+    chain_text.render(found, text)
+    return text.getvalue()
 
 
 def sql(query: str, *, db: str | None = None, limit: int | None = None, timeout_s: float | None = None) -> QueryResult:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from opscanner.ir import NodeKind
+
 
 class CastRow(NamedTuple):
     """A cast site. ``reached_from`` is the contract's ``pass``: ``device`` or ``host``."""
@@ -91,12 +93,27 @@ class QueryResult:
     truncated: bool = False
 
 
+#: Kinds of chain steps that hand a value on as it is; a followed call does, one whose body nobody saw need not.
+PASSING_ON = frozenset(
+    kind.value
+    for kind in (
+        NodeKind.PARAMETER,
+        NodeKind.CAPTURE,
+        NodeKind.VARIABLE,
+        NodeKind.LOAD,
+        NodeKind.STORE,
+        NodeKind.RETURN,
+        NodeKind.CALL,
+    )
+)
+
+
 class ChainStep(NamedTuple):
     """One node of a def-use chain.
 
-    ``depth`` counts edges from the cast; ``parent`` is the index, in the same list, of the step it hangs on (-1: the
-    cast itself); ``edge`` is why the value flows; ``again`` when the node was drawn before; ``more`` when the bound
-    stopped the walk here.
+    ``depth`` counts operations from the cast, steps of kinds in ``PASSING_ON`` not among them; ``parent`` is the
+    index, in the same list, of the step it hangs on (-1: the cast itself); ``edge`` is why the value flows; ``again``
+    when the node was drawn before; ``more`` when the bound stopped the walk here.
     """
 
     node: int
@@ -113,20 +130,25 @@ class ChainStep(NamedTuple):
     line: int
     column: int
     constant: bool
-    text: str
     again: bool = False
     more: bool = False
 
 
 @dataclass(frozen=True)
 class Chain:
-    """Where the value of a cast comes from and where it goes, for one function instance."""
+    """Where the value of a cast comes from and where it goes, for one function instance.
+
+    ``root`` is the scanned folder and ``sizes`` the bytes of each file of the chain when it was scanned: enough to
+    show the source lines as long as they are what was scanned.
+    """
 
     cast: CastRow
     node: int
     bindings: str
     origins: tuple[ChainStep, ...]
     sinks: tuple[ChainStep, ...]
+    root: str = ""
+    sizes: Mapping[str, int | None] = field(default_factory=dict)
 
 
 class UnitRow(NamedTuple):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import marshal
+import os
+import stat
 from collections import defaultdict
 from collections.abc import Iterable
 
@@ -24,7 +26,7 @@ _COMPUTING = frozenset(
         NodeKind.MATH_CALL,
     )
 )
-_ARGUMENT, _LAUNCH, _RETURN = EdgeKind.ARGUMENT.value, EdgeKind.LAUNCH.value, EdgeKind.RETURN.value
+_CAPTURE, _RETURN = EdgeKind.CAPTURE.value, EdgeKind.RETURN.value
 
 
 class RowBuilder:
@@ -52,6 +54,8 @@ class RowBuilder:
         #: Sites whose marks changed, by id.
         self.changed_casts: dict[int, StoredSite] = {}
         self.changed_arithmetic: dict[int, StoredSite] = {}
+        #: Sizes of files that were edited since the database got them, by id.
+        self.changed_sizes: dict[int, int | None] = {}
         self._edges: set[tuple[int, int, str]] = set()
 
     def file(self, path: str) -> int:
@@ -59,7 +63,9 @@ class RowBuilder:
         file_id = self.memory.files.get(path)
         if file_id is None:
             file_id = self.memory.files[path] = self.ids["source_file"].take()
-            self.rows["source_file"].append((file_id, self.scan_id, path))
+            self.memory.sizes[path] = file_size(self.memory.root, path)
+            self.memory.sized.add(path)
+            self.rows["source_file"].append((file_id, self.scan_id, path, self.memory.sizes[path]))
         return file_id
 
     def function(self, name: str, path: str, line: int, column: int) -> int:
@@ -74,6 +80,7 @@ class RowBuilder:
     def payloads(self, instance: FunctionInstance, function_id: int, device: bool) -> list[Row]:
         """Node rows without the two ids they begin with; their sites are made on the way."""
         files = self.memory.files
+        self._look_at_size({instance.file, *(node.file for node in instance.nodes)})
         positions = {node: position for position, node in enumerate(instance.parameters) if node >= 0}
         payloads: list[Row] = []
         for index, node in enumerate(instance.nodes):
@@ -89,10 +96,19 @@ class RowBuilder:
             payloads.append(
                 (
                     word, file_id, node.line, node.column, node.operation, node.format, node.lanes, node.constant,
-                    node.reached, positions.get(index), cast_id, arithmetic_id, node.text,
+                    node.reached, positions.get(index), cast_id, arithmetic_id,
                 )
             )  # fmt: skip
         return payloads
+
+    def _look_at_size(self, paths: set[str]) -> None:
+        """Sizes of files that an earlier session knew, which may have been edited since."""
+        memory = self.memory
+        for path in (paths & memory.files.keys()) - memory.sized:
+            size = file_size(memory.root, path)
+            memory.sized.add(path)
+            if size != memory.sizes[path]:
+                memory.sizes[path] = self.changed_sizes[memory.files[path]] = size
 
     def _cast_site(self, node: Node, file_id: int, function_id: int, device: bool) -> int:
         form = node.form._value_ if node.form is not None else ""
@@ -165,24 +181,23 @@ class RowBuilder:
         self.rows["call_site"].append(
             (
                 self.ids["call_site"].take(), caller.id, callee.id if callee else None,
-                None if callee else call.callee, call.node, arguments, call.launch, call.line,
+                None if callee else call.callee, call.node, arguments, call.kind._value_, call.line,
             )
         )  # fmt: skip
 
     def link(
-        self, first_node: int, node: int, arguments: Iterable[tuple[int, int]], launch: bool, callee: StoredInstance
+        self, first_node: int, node: int, arguments: Iterable[tuple[int, int]], kind: str, callee: StoredInstance
     ) -> None:
         """Edges of one call: its arguments to the callee's parameters, the callee's returns to the call's node.
 
-        ``first_node`` is the caller's; an argument for the object itself (position -1) has no parameter to go to.
+        ``first_node`` is the caller's, ``kind`` the word of an EdgeKind. Who creates a lambda does not get its result.
         """
         assert callee.parameters is not None
         assert callee.returns is not None
-        kind = _LAUNCH if launch else _ARGUMENT
         for argument, position in arguments:
-            if argument >= 0 and 0 <= position < len(callee.parameters) and callee.parameters[position] >= 0:
+            if argument >= 0 and position < len(callee.parameters) and callee.parameters[position] >= 0:
                 self._edges.add((first_node + argument, callee.first_node + callee.parameters[position], kind))
-        if node >= 0:
+        if node >= 0 and kind != _CAPTURE:
             self._edges.update(
                 (callee.first_node + returned, first_node + node, _RETURN) for returned in callee.returns
             )
@@ -201,13 +216,22 @@ class RowBuilder:
         return self.rows
 
 
+def file_size(root: str, path: str) -> int | None:
+    """Bytes of a file, None when it is not there; readers of the database see by it that a file has changed."""
+    try:
+        found = os.stat(os.path.join(root, path))
+    except (OSError, ValueError):
+        return None
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
+
+
 def digest(instance: FunctionInstance, payloads: list[Row]) -> str:
     """Hash of a body: equal for equal bodies as long as the database knows their files and sites by the same ids."""
     # marshal's format 0 knows no references, so equal values give equal bytes. It takes plain tuples only.
     plain = (
         payloads,
         [(edge.source, edge.target, edge.kind._value_) for edge in instance.edges],
-        [tuple(call) for call in instance.calls],
+        [(*call[:3], call.kind._value_, call.line) for call in instance.calls],
         (instance.bindings, instance.signature, instance.usr, instance.has_error, instance.returns),
         (instance.is_kernel, instance.is_device, instance.is_host, instance.is_lambda),
     )

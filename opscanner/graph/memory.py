@@ -101,7 +101,11 @@ def _arithmetic_sites() -> SiteTable:
 class ScanMemory:
     """Ids of everything that units share, by what makes it one."""
 
+    root: str
     files: dict[str, int] = field(default_factory=dict)
+    #: Sizes as the database has them, in bytes, by path; and the paths whose size this writer looked up.
+    sizes: dict[str, int | None] = field(default_factory=dict)
+    sized: set[str] = field(default_factory=set)
     functions: dict[tuple[str, int, int, int], int] = field(default_factory=dict)
     instances: dict[str, StoredInstance] = field(default_factory=dict)
     casts: SiteTable = field(default_factory=_cast_sites)
@@ -112,15 +116,15 @@ class ScanMemory:
 
 def load_memory(connection: Connection, scan_id: int) -> ScanMemory:
     """Reads what the database holds of a scan."""
-    memory = ScanMemory()
+    memory = ScanMemory(connection.execute(select(schema.scan.c.root).where(schema.scan.c.id == scan_id)).scalar_one())
     file, function, instance, call = (
         schema.source_file.c,
         schema.function.c,
         schema.function_instance.c,
         schema.call_site.c,
     )
-    for path, id_ in connection.execute(select(file.path, file.id).where(file.scan_id == scan_id)):
-        memory.files[path] = id_
+    for path, id_, size in connection.execute(select(file.path, file.id, file.size).where(file.scan_id == scan_id)):
+        memory.files[path], memory.sizes[path] = id_, size
     for id_, *place in connection.execute(
         select(function.id, function.name, function.file_id, function.line, function.column).where(
             function.scan_id == scan_id

@@ -1,7 +1,7 @@
 """The graph as networkx graphs, and as GraphML for other programs.
 
 A graph's nodes are the database's node ids with the attributes ``kind``, ``operation``, ``format``, ``from_format``,
-``function``, ``bindings``, ``file``, ``line``, ``column``, ``text``; its edges have ``kind``. It is a multigraph: two
+``function``, ``bindings``, ``file``, ``line``, ``column``; its edges have ``kind``. It is a multigraph: two
 nodes can be joined by edges of several kinds.
 """
 
@@ -18,7 +18,7 @@ from opscanner.graph import schema
 from opscanner.graph.prune import chunks
 
 _ATTRIBUTES = (
-    "kind", "operation", "format", "from_format", "function", "bindings", "file", "line", "column", "text",
+    "kind", "operation", "format", "from_format", "function", "bindings", "file", "line", "column",
 )  # fmt: skip
 
 
@@ -91,7 +91,7 @@ def _node_query() -> Select[Any]:
     return (
         select(
             node.id, node.kind, node.operation, node.format, cast.c.from_format, function.c.name,
-            instance.c.bindings, file.c.path, node.line, node.column, node.text,
+            instance.c.bindings, file.c.path, node.line, node.column,
         )
         .join(instance, instance.c.id == node.instance_id)
         .join(function, function.c.id == instance.c.function_id)

@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 
 #: Goes up whenever a table, a view or the meaning of a column changes; a database of another version is refused.
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 metadata = MetaData()
 
@@ -101,6 +101,7 @@ source_file = Table(
     _id("File."),
     _ref("scan_id", "scan", "Scan that saw it."),
     _name("path", "Relative to the scan's root, or absolute when outside of it."),
+    Column("size", _BIG, comment="Bytes when it was scanned; NULL when it could not be looked at."),
     UniqueConstraint("scan_id", "path", name="uq_source_file"),
     Index("ix_source_file_path", "path"),
     comment="One row a source file.",
@@ -299,7 +300,7 @@ arithmetic_site = Table(
     *_place("operation"),
     _word("kind", "arithmetic, math_call, reduction, atomic, comparison or selection."),
     Column("operation", String(255), nullable=False, comment="+, exp, the name of the callee ..."),
-    _word("category", "arith, math, functor, reduction, atomic, compare, select or call."),
+    _word("category", "arith, math, functor, reduction, atomic, compare or select."),
     _word("format", "Format it is computed in."),
     _word("accumulator", "For reductions and atomics the format the sum is held in; otherwise empty."),
     *_marks("operation"),
@@ -328,7 +329,12 @@ node = Table(
     ),
     _bool("constant", "A literal, or folded from literals."),
     _bool("reached", "False in a branch that constants rule out, or in an unevaluated operand."),
-    Column("position", SmallInteger, comment="For parameters their position, from 0; NULL for other nodes."),
+    Column(
+        "position",
+        SmallInteger,
+        comment="Where values enter: parameters from 0, behind them what a lambda captures and the object of a method; "
+        "NULL for other nodes.",
+    ),
     _ref(
         "cast_site_id",
         "cast_site",
@@ -336,7 +342,6 @@ node = Table(
         nullable=True,
     ),
     _ref("arithmetic_site_id", "arithmetic_site", "For operations: their site.", nullable=True),
-    _text("text", "A few words of source."),
     Index("ix_node_instance", "instance_id"),
     comment="One row a floating-point operation of a function instance.",
 )
@@ -350,7 +355,7 @@ edge = Table(
     _ref("target_id", "node", "Node the value goes to.", key=True),
     _word("kind", "def_use, loop_carried, argument, return, launch, capture or control.", key=True),
     Index("ix_edge_target", "target_id"),
-    comment="Where a value flows: inside a function, into one (argument, launch) and out of one (return).",
+    comment="Where a value flows: inside a function, into one (argument, launch, capture) and out of one (return).",
     sqlite_with_rowid=False,
 )
 
@@ -369,9 +374,9 @@ call_site = Table(
     _int("node", "Position of the call's own node in the caller, from 0; -1 when no float is involved."),
     _text(
         "arguments",
-        "argument:parameter pairs: positions of nodes in the caller and of parameters in the callee.",
+        "argument:position pairs: of a node in the caller, and node.position in the callee.",
     ),
-    _bool("launch", "kernel<<<...>>>."),
+    _word("kind", "argument, launch (kernel<<<...>>>) or capture (a lambda takes values from its creator)."),
     _int("line", "Line of the call."),
     Index("ix_call_site_caller", "caller_id"),
     Index("ix_call_site_callee", "callee_id"),

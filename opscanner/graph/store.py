@@ -180,6 +180,8 @@ class Store:
                     )
                 )
         self._runs[begun.id] = begun.run
+        if begun.id in self._memories:
+            self._memories[begun.id].sized.clear()
         return begun
 
     def finished_units(self, scan_id: int) -> set[FinishedUnit]:

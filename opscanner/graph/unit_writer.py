@@ -124,7 +124,7 @@ class UnitWriter:
             callee = self.memory.instances.get(call.callee)
             if callee is not None:
                 self._read_ends(callee)
-                self.builder.link(caller.first_node, call.node, call.arguments, call.launch, callee)
+                self.builder.link(caller.first_node, call.node, call.arguments, call.kind._value_, callee)
 
     def _read_ends(self, instance: StoredInstance) -> None:
         """Where values enter and leave an instance that an earlier session wrote; asked for once."""
@@ -147,20 +147,20 @@ class UnitWriter:
         call, instance = schema.call_site.c, schema.function_instance.c
         new_callers = {stored.id for stored in (*self.fresh, *self.rewritten)}
         awaited = [stored for stored in self.fresh if stored.key in self.memory.awaited]
-        wanted = select(call.id, call.caller_id, call.node, call.arguments, call.launch, instance.first_node).join(
+        wanted = select(call.id, call.caller_id, call.node, call.arguments, call.kind, instance.first_node).join(
             schema.function_instance, instance.id == call.caller_id
         )
         for stored in (*awaited, *self.rewritten):
             waits = (call.callee_key == stored.key) & (instance.scan_id == self.scan_id)
             rows = self.connection.execute(wanted.where(waits if stored in awaited else call.callee_id == stored.id))
-            for call_id, caller_id, node, arguments, launch, first_node in rows.all():
+            for call_id, caller_id, node, arguments, kind, first_node in rows.all():
                 if stored in awaited:
                     self.connection.execute(
                         update(schema.call_site).where(call.id == call_id).values(callee_id=stored.id, callee_key=None)
                     )
                 if caller_id not in new_callers:
                     self._read_ends(stored)
-                    self.builder.link(first_node, node, parse_arguments(arguments), launch, stored)
+                    self.builder.link(first_node, node, parse_arguments(arguments), kind, stored)
             self.memory.awaited.discard(stored.key)
 
     def _unit_rows(self, unit_id: int, unit: UnitResult, reach: dict[str, UnitReach]) -> int:
@@ -214,6 +214,12 @@ class UnitWriter:
             self.inserts[table.name].write(self.connection, rows[table.name])
         for chunk in chunks(self.kept):
             self.connection.execute(update(instance).where(instance.c.id.in_(chunk)).values(run=self.run))
+        if self.builder.changed_sizes:
+            file = schema.source_file
+            self.connection.execute(
+                update(file).where(file.c.id == bindparam("file")).values(size=bindparam("bytes")),
+                [{"file": id_, "bytes": size} for id_, size in self.builder.changed_sizes.items()],
+            )
         for sites, changed in (
             (schema.cast_site, self.builder.changed_casts),
             (schema.arithmetic_site, self.builder.changed_arithmetic),

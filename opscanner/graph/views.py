@@ -111,7 +111,7 @@ ARITHMETIC = View(
         **_WHERE,
         "kind": "arithmetic, math_call, reduction, atomic, comparison or selection.",
         "operation": "+, exp, the name of the callee ...",
-        "category": "arith, math, functor, reduction, atomic, compare, select or call.",
+        "category": "arith, math, functor, reduction, atomic, compare or select.",
         "format": "Format it is computed in.",
         "accumulator": "For reductions and atomics the format the sum is held in; otherwise empty.",
         **_MARKS,
@@ -165,7 +165,6 @@ def _end(side: str, id_column: ColumnElement[Any]) -> tuple[tuple[ColumnElement[
         file.c.path.label(f"{side}_file"),
         node.c.line.label(f"{side}_line"),
         node.c.cast_site_id.label(f"{side}_cast_id"),
-        node.c.text.label(f"{side}_text"),
     )
     word = "source" if side == "from" else "target"
     texts = {
@@ -178,7 +177,6 @@ def _end(side: str, id_column: ColumnElement[Any]) -> tuple[tuple[ColumnElement[
         f"{side}_file": "File.",
         f"{side}_line": "Line.",
         f"{side}_cast_id": "For casts: row of casts.",
-        f"{side}_text": "A few words of source.",
     }
     return columns, (node, instance, function, file), texts
 
@@ -311,7 +309,7 @@ def _calls() -> View:
         "One row a call between two function instances.",
         select(
             caller.c.id.label("caller_id"), caller_f.c.name.label("caller"),
-            caller.c.bindings.label("caller_bindings"), call.c.launch, _file.c.path.label("file"), call.c.line,
+            caller.c.bindings.label("caller_bindings"), call.c.kind, _file.c.path.label("file"), call.c.line,
             callee.c.id.label("callee_id"), callee_f.c.name.label("callee"),
             callee.c.bindings.label("callee_bindings"), caller.c.scan_id,
         ).select_from(
@@ -325,7 +323,7 @@ def _calls() -> View:
             "caller_id": "Row of function_instance.",
             "caller": "Function that calls.",
             "caller_bindings": "Its bindings.",
-            "launch": "kernel<<<...>>>.",
+            "kind": "argument, launch (kernel<<<...>>>) or capture (a lambda takes values from its creator).",
             "file": "File of the caller.",
             "line": "Line of the call.",
             "callee_id": "Row of function_instance.",

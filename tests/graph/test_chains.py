@@ -2,16 +2,18 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from pathlib import Path
 
 import networkx
 import pytest
 
 from opscanner.errors import UsageError
 from opscanner.graph import chains, networks, queries
+from opscanner.graph.readonly import run_query
 from opscanner.graph.store import Store
-from opscanner.ir import Edge, EdgeKind
+from opscanner.ir import Call, Edge, EdgeKind, Node, NodeKind
 from opscanner.results import Chain
-from tests.graph.units import FILE, HEADER, cast_node, kernel, square, unit, whole_unit
+from tests.graph.units import FILE, HEADER, cast_node, host, kernel, square, unit, whole_unit
 
 
 @pytest.fixture
@@ -64,10 +66,60 @@ def test_a_chain_crosses_a_launch_to_the_host(filled: str) -> None:
 
 
 def test_a_bounded_chain_says_where_it_stopped(filled: str) -> None:
-    (chain,) = trace(filled, "Act.cu:12", depth=2)
-    assert [(step.kind, step.more) for step in chain.origins] == [("call", False), ("return", True)]
-    (chain,) = trace(filled, "Act.cu:12", steps=1)
-    assert [(step.kind, step.more) for step in chain.origins] == [("call", True)]
+    for bound in ({"depth": 1}, {"steps": 1}):
+        (chain,) = trace(filled, "Act.cu:12", **bound)
+        assert [(step.kind, step.depth, step.more) for step in chain.origins] == [
+            ("call", 0, False), ("return", 0, False), ("arithmetic", 1, True),
+        ]  # fmt: skip
+
+
+def test_handing_a_value_on_counts_against_no_bound(filled: str) -> None:
+    (chain,) = trace(filled, "Act.cu:11", depth=2)
+    assert [(step.kind, step.depth) for step in chain.sinks] == [
+        ("parameter", 0), ("arithmetic", 1), ("return", 1), ("call", 1), ("cast", 2),
+    ]  # fmt: skip
+    assert chain.sinks[-1].more
+
+
+def test_a_captured_value_enters_a_lambda_and_its_result_leaves_to_the_caller_alone(database: str) -> None:
+    """``[=](float x) { return x * scale; }`` made by ``launch`` and called by ``apply``."""
+    creator = replace(host("float32"), calls=(Call(-1, "square<float32>", ((1, 1),), EdgeKind.CAPTURE, 31),))
+    body = replace(
+        square(),
+        is_lambda=True,
+        parameters=(0, 3),
+        nodes=(*square().nodes, Node(NodeKind.CAPTURE, HEADER, 4, 18, "scale", "float32")),
+        edges=(*square().edges, Edge(3, 1, EdgeKind.DEF_USE)),
+    )
+    with Store(database) as store:
+        scan = store.begin_scan("pytorch", "2.6.0", "/src")
+        store.write_unit(scan.id, unit(creator, body, kernel()))
+    (chain,) = trace(database, "Act.cu:31")
+    assert [(step.edge, step.kind, step.function.rsplit("::", 1)[1]) for step in chain.sinks] == [
+        ("capture", "capture", "square"),
+        ("def_use", "arithmetic", "square"),
+        ("def_use", "return", "square"),
+        ("return", "call", "act_kernel"),
+        ("def_use", "cast", "act_kernel"),
+        ("def_use", "store", "act_kernel"),
+    ]
+    (chain,) = trace(database, "Act.cu:12")
+    assert ("capture", "cast", 31) in [(step.edge, step.kind, step.line) for step in chain.origins]
+    calls = run_query(database, "SELECT caller, kind FROM calls WHERE callee LIKE '%square' ORDER BY 1").rows
+    assert calls == (("at::native::act_kernel", "argument"), ("at::native::launch", "capture"))
+
+
+def test_a_chain_knows_how_long_its_files_were(database: str, tmp_path: Path) -> None:
+    (tmp_path / "native/cuda").mkdir(parents=True)
+    (tmp_path / FILE).write_text("x\n" * 40)
+    for length in (40, 50):
+        (tmp_path / FILE).write_text("x\n" * length)
+        with Store(database) as store:
+            scan = store.begin_scan("pytorch", "2.6.0", str(tmp_path))
+            store.write_unit(scan.id, whole_unit())
+            store.finish_scan(scan.id, complete=True)
+        (chain,) = trace(database, "Act.cu:11")
+        assert (chain.root, dict(chain.sizes)) == (str(tmp_path), {FILE: 2 * length, HEADER: None})
 
 
 def test_a_loop_is_walked_once(database: str) -> None:

@@ -48,7 +48,7 @@ def test_another_schema_version_is_refused_with_both_versions(tmp_path: Path, wr
     with sqlite3.connect(database) as connection:
         connection.execute("UPDATE meta SET schema_version = 0")
     error = refusal(database, write=write)
-    assert "has schema version 0; this opscanner reads and writes 1" in error.what
+    assert "has schema version 0; this opscanner reads and writes 2" in error.what
     assert "--db" in error.hint
 
 

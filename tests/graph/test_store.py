@@ -44,9 +44,9 @@ def test_calls_become_argument_return_and_launch_edges_between_instances(store: 
         ("at::native::launch", 31, "launch", "at::native::act_kernel", 10),
         ("at::native::square", 4, "return", "at::native::act_kernel", 12),
     ]
-    assert rows("SELECT caller, callee, launch, line FROM calls") == [
-        ("at::native::act_kernel", "at::native::square", 0, 12),
-        ("at::native::launch", "at::native::act_kernel", 1, 31),
+    assert rows("SELECT caller, callee, kind, line FROM calls") == [
+        ("at::native::act_kernel", "at::native::square", "argument", 12),
+        ("at::native::launch", "at::native::act_kernel", "launch", 31),
     ]
 
 

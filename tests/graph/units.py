@@ -32,11 +32,11 @@ def kernel(format_: str = "float16", *, file: str = FILE, key: str = "", line: i
     """``out[i] = static_cast<scalar_t>(square(static_cast<float>(in[i])))``."""
     nodes = (
         Node(NodeKind.PARAMETER, file, line, 20, "in", format_),
-        Node(NodeKind.LOAD, file, line + 1, 12, "in", format_, text="in[i]"),
+        Node(NodeKind.LOAD, file, line + 1, 12, "in", format_),
         cast_node(line + 1, format_, "float32", file=file, written_type="acc_t"),
-        Node(NodeKind.CALL, file, line + 2, 15, "square", "float32", category="call", text="square(x)"),
+        Node(NodeKind.CALL, file, line + 2, 15, "square", "float32", category="call"),
         cast_node(line + 2, "float32", format_, file=file),
-        Node(NodeKind.STORE, file, line + 2, 5, "out", format_, text="out[i] = ..."),
+        Node(NodeKind.STORE, file, line + 2, 5, "out", format_),
     )
     edges = (
         Edge(0, 1, EdgeKind.DEF_USE),
@@ -76,7 +76,7 @@ def square(*, line: int = 3) -> FunctionInstance:
         returns=(2,),
         nodes=(
             Node(NodeKind.PARAMETER, HEADER, line, 30, "x", "float32"),
-            Node(NodeKind.ARITHMETIC, HEADER, line + 1, 14, "*", "float32", category="arith", text="x * x"),
+            Node(NodeKind.ARITHMETIC, HEADER, line + 1, 14, "*", "float32", category="arith"),
             Node(NodeKind.RETURN, HEADER, line + 1, 5, "return", "float32"),
         ),
         edges=(Edge(0, 1, EdgeKind.DEF_USE), Edge(1, 2, EdgeKind.DEF_USE)),
@@ -99,7 +99,7 @@ def host(format_: str = "float16", *, file: str = FILE) -> FunctionInstance:
             cast_node(31, "float64", format_, file=file),
         ),
         edges=(Edge(0, 1, EdgeKind.DEF_USE),),
-        calls=(Call(-1, f"kernel<{format_}>", ((1, 0),), launch=True, line=31),),
+        calls=(Call(-1, f"kernel<{format_}>", ((1, 0),), kind=EdgeKind.LAUNCH, line=31),),
     )
 
 
