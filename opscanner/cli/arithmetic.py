@@ -9,6 +9,7 @@ from opscanner.cli.options import db_option, format_option, place_options, rende
 COLUMNS = (
     "framework", "file", "line", "column", "function", "operation", "category", "format", "accumulator", "pass",
 )  # fmt: skip
+CATEGORIES = ("arith", "math", "functor", "reduction", "atomic", "compare", "select")
 
 
 @click.command("arithmetic")
@@ -16,7 +17,7 @@ COLUMNS = (
 @place_options
 @click.option("--in", "--from", "in_format", metavar="FORMAT", help="Format it is computed in: float16 ...")
 @click.option("--accumulator", "--to", metavar="FORMAT", help="For reductions and atomics, the accumulator's format.")
-@click.option("--category", metavar="WORD", help="arith, math, functor, reduction, atomic, compare, select or call.")
+@click.option("--category", type=click.Choice(CATEGORIES), help="Only operations of this kind.")
 @click.option("--operation", metavar="NAME", help="+, exp ...")
 @format_option
 def command(
