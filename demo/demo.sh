@@ -45,9 +45,16 @@ run opscanner sql "SELECT file, line, operation, category, format, function FROM
     WHERE format IN ('float16', 'bfloat16') AND category IN ('arith', 'math', 'reduction', 'atomic') AND pass = 'device'
     ORDER BY file, line, format"
 
-say "One value's way. A warp hands partial sums around as float32, but the sum itself stays in bfloat16"
-cast=$(opscanner sql --format csv "SELECT min(id) FROM casts
-    WHERE file LIKE '%segment_csr_cuda.cu' AND line = 51 AND from_format = 'bfloat16'" | tail -n 1 | tr -d '\r')
-run opscanner chains "$cast" --steps 16
+cast_id() { # the first cast that a condition on the view casts finds
+    opscanner sql --format csv "SELECT min(id) FROM casts WHERE $1" | tail -n 1 | tr -d '\r'
+}
+
+say "One value's way. A warp hands partial sums around as float32, but they are added in bfloat16 (reducer.cuh:74)"
+run opscanner chains "$(cast_id "file LIKE '%segment_csr_cuda.cu' AND line = 51 AND to_format = 'bfloat16'")"
+
+say "From a load to a store: ten lines of CUDA of which nobody sees that they multiply in float64"
+run cat demo/scale.cu
+run opscanner scan demo/scale.cu
+run opscanner chains "$(cast_id "file = 'scale.cu' AND from_format = 'float64'")"
 
 printf '\nThe graph is in opscanner.sqlite. Next: opscanner --help, or docs/index.md.\n'

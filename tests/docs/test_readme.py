@@ -67,6 +67,11 @@ def test_the_readme_example_prints_what_it_says(tmp_path: Path) -> None:
     assert ran == {"cuda", "console", "python"}, "the README lacks a block to run"
 
 
+def test_the_demo_shows_the_kernel_of_the_readme() -> None:
+    (kernel,) = (text for language, text, _ in blocks() if language == "cuda")
+    assert (README.parent / "demo" / "scale.cu").read_text(encoding="utf-8") == kernel
+
+
 def test_troubleshooting_is_headed_by_messages_that_exist() -> None:
     """Each word between the dots of a heading stands in some message of ours or of Python's own."""
     text = README.read_text(encoding="utf-8").split("## Troubleshooting")[1].split("\n## ")[0]
