@@ -59,6 +59,7 @@ _ARITHMETIC_INTRINSICS = {
     "__fdiv_rn": "/",
     "__frcp_rn": "/",
 }
+_CONFIGURE = ("cudaConfigureCall", "__cudaPushCallConfiguration")
 #: Position of the object that a method is called on, among the arguments of a pending call.
 THIS_ARGUMENT = -1
 _COMPARISONS = frozenset(("==", "!=", "<", ">", "<=", ">=", "<=>"))
@@ -164,10 +165,16 @@ class CallWalk(ExpressionWalk):
                     receiver = body.children[stripped][:1]
                 continue
             arguments.append(child)
+        if len(arguments) == len(facts.parameters) + 1 and self._is_configuration(arguments[0]):
+            del arguments[0]
         is_operator = facts.cursor.kind == ck.CXX_METHOD and facts.name.startswith("operator")
         if is_operator and not receiver and len(arguments) > len(facts.parameters):
             receiver, arguments = arguments[:1], arguments[1:]
         return receiver, arguments
+
+    def _is_configuration(self, index: int) -> bool:
+        """True for what ``<<<grid, block>>>`` stands for: libclang shows it as the launch's first argument."""
+        return self.body.kinds[index] == ck.CALL and self.unit.spelling(self.body.cursors[index]) in _CONFIGURE
 
     def _names_callee(self, index: int) -> bool:
         stripped = self.body.strip(index)
@@ -295,7 +302,7 @@ class CallWalk(ExpressionWalk):
 
     def _ordinary(self, index: int, facts: FunctionFacts, operands: list[int], values: list[Value]) -> Value:
         value = union(values)
-        self._lent(operands, facts)
+        self._lent(operands, values, facts)
         result = self.body.facts(index)
         if self._follow(facts):
             node = -1
@@ -353,16 +360,25 @@ class CallWalk(ExpressionWalk):
                 if self.unit.spelling(method) == "operator()" and method.kind == ck.CXX_METHOD:
                     self._call_back(self.functions.of(method))
 
-    def _lent(self, operands: list[int], facts: FunctionFacts) -> None:
-        """A variable passed by address may be written by the callee: a later definition, which does not end others."""
+    def _lent(self, operands: list[int], values: list[Value], facts: FunctionFacts) -> None:
+        """A variable passed by address or reference may be written by the callee, from any of the other arguments.
+
+        The definition does not end the earlier ones: the callee may leave the variable alone.
+        """
         for operand in operands:
             stripped = self.body.strip(operand)
-            if self.body.kinds[stripped] == ck.UNARY and is_floating(self.body.facts(stripped).pointee):
-                variable = self.base_variable(stripped)
-                if variable in self.locals:
-                    name = facts.name
-                    node = self.record.node(NodeKind.CALL, operand, name, self.body.facts(stripped).pointee)
-                    self.flow.add(variable, (node,))
+            found = self.body.facts(stripped)
+            by_address = self.body.kinds[stripped] == ck.UNARY and is_floating(found.pointee)
+            # a value is loaded or copied and a constant reference is qualified: a bare name is neither
+            by_reference = self.body.kinds[operand] == ck.DECL_REF and found.floating
+            if not (by_address or by_reference):
+                continue
+            variable = self.base_variable(stripped)
+            if variable in self.locals:
+                shown = found.pointee if by_address else found.format
+                others = [value for other, value in zip(operands, values, strict=True) if other != operand]
+                node = self.record.node(NodeKind.CALL, operand, facts.name, shown, union(others), category="call")
+                self.flow.add(variable, (node,))
 
     def _note_call(self, index: int, facts: FunctionFacts, operands: list[int], values: list[Value], node: int) -> None:
         receiver = len(operands) - len(facts.parameters)
