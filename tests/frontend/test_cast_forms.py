@@ -254,6 +254,14 @@ def test_the_call_of_a_function_that_only_casts_is_a_cast(golden: Scan) -> None:
     """)
 
 
+def test_a_method_with_a_name_of_its_own_means_more_than_a_cast(golden: Scan) -> None:
+    scanned = golden("""
+    struct Op { float project(double d) { return d; } };  // cast: float64 -> float32 implicit
+    float f(Op op, double d) { return op.project(d); }
+    """)
+    assert len(scanned.calls("f", "Op::project")) == 1
+
+
 def test_a_function_that_computes_too_is_no_cast_helper(golden: Scan) -> None:
     scanned = golden("""
     float half_of(c10::Half h) { return static_cast<float>(h) * 0.5f; }  // cast: float16 -> float32 static_cast as float

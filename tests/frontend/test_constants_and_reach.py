@@ -61,7 +61,7 @@ def test_the_operand_of_decltype_casts_nothing_but_its_variable_does(golden: Sca
     golden("""
     double g(double);
     void f(float f) {
-      decltype(g(f)) x = f;  // cast: float32 -> float64 implicit
+      decltype(g(f)) x = f;  // cast: float32 -> float64 implicit as decltype(g(f))
       static_assert(sizeof(g(f)) == 8, "");
     }
     """)

@@ -214,7 +214,7 @@ def test_methods_defined_outside_of_their_class_are_walked_once(golden: Scan) ->
     scanned = golden("""
     struct S { float f(double d); };
     float S::f(double d) { return d; }  // cast: float64 -> float32 implicit
-    float g(S s, double d) { return s.f(d); }  // cast: float64 -> float32 helper_call
+    float g(S s, double d) { return s.f(d); }
     """)
     assert len(scanned.instances("S::f")) == 1
 
