@@ -88,6 +88,29 @@ def test_a_launch_joins_arguments_to_the_kernels_parameters(scan: Scan) -> None:
     assert names == {("2 p", "p"), ("2 implicit", "x")}
 
 
+def test_a_launch_that_leaves_out_defaulted_arguments_is_joined_by_position(scan: Scan) -> None:
+    scanned = scan("""
+    __global__ void kernel(float* p, double x, int n = 3, double y = 0.5) { p[n] = x + y; }
+    void host(float* p, double d) { kernel<<<1, 128>>>(p, d); }
+    """)
+    names = argument_names(scanned, scanned.instance("host"), scanned.instance("kernel"))
+    assert {("2 p", "p"), ("2 d", "x")} <= names
+    assert {slot for source, slot in names if source.startswith("2 p") or source.startswith("2 d")} == {"p", "x"}
+
+
+def test_the_configuration_of_a_launch_is_host_code_that_calls_and_casts(golden: Scan) -> None:
+    scanned = golden("""
+    int blocks_for(double n) { return n * 0.5; }  // cast: float64 -> int32 implicit
+    __global__ void kernel(float* p) { p[0] = 1.f; }
+    void host(float* p, float n) {
+      kernel<<<blocks_for(n), 128>>>(p);  // cast: float32 -> float64 implicit
+    }
+    """)
+    assert len(scanned.calls("host", "blocks_for")) == 1
+    (launch,) = scanned.calls("host", "kernel")
+    assert [position for _, position in launch.arguments] == [0]
+
+
 def test_a_call_of_a_function_that_takes_no_float_still_reaches_it(scan: Scan) -> None:
     scanned = scan("""
     void callee(int n) { volatile float x = n; }
