@@ -95,7 +95,7 @@ def test_a_launch_that_leaves_out_defaulted_arguments_is_joined_by_position(scan
     """)
     names = argument_names(scanned, scanned.instance("host"), scanned.instance("kernel"))
     assert {("2 p", "p"), ("2 d", "x")} <= names
-    assert {slot for source, slot in names if source.startswith("2 p") or source.startswith("2 d")} == {"p", "x"}
+    assert {slot for source, slot in names if source.startswith(("2 p", "2 d"))} == {"p", "x"}
 
 
 def test_the_configuration_of_a_launch_is_host_code_that_calls_and_casts(golden: Scan) -> None:
