@@ -33,55 +33,48 @@ class Body:
     def __init__(self, lib: Any, function: libclang.CXCursor, types: TypeTable) -> None:
         cursors: list[libclang.CXCursor] = [function]
         kinds: list[int] = [function.kind]
-        parents: list[int | None] = [None]
-        add_cursor, add_kind, add_parent = cursors.append, kinds.append, parents.append
+        children: list[list[int]] = [[]]
+        ends: list[int] = [0]
+        # the path from the function down to the present cursor: its indices, and what libclang calls them as parents
+        path, names = [0], [function.d0]
         recurse, stop = libclang.RECURSE, libclang.CONTINUE
 
         def visit(cursor: libclang.CXCursor, parent: libclang.CXCursor, _data: object) -> int:
-            kind = cursor.kind
-            add_cursor(cursor)
-            add_kind(kind)
-            below = parent.d1
-            add_parent(parent.d0 if below is None or below == _FIRST_IN_GROUP else below)
+            index, kind = len(kinds), cursor.kind
+            wanted = parent.d1
+            if wanted is None or wanted == _FIRST_IN_GROUP:
+                wanted = parent.d0
+            while names[-1] != wanted and len(names) > 1:
+                names.pop()
+                ends[path.pop()] = index
+            if kind not in REFERENCES:
+                children[path[-1]].append(index)
+            cursors.append(cursor)
+            kinds.append(kind)
+            children.append([])
+            ends.append(0)
+            own = cursor.d1
+            path.append(index)
+            names.append(cursor.d0 if own is None or own == _FIRST_IN_GROUP else own)
             return stop if kind in _STOP else recurse
 
         lib.clang_visitChildren(function, libclang.VISITOR(visit), None)
-        self.cursors = cursors
-        self.kinds = kinds
-        self.children: list[list[int]] = [[] for _ in cursors]
-        self.ends = [0] * len(cursors)
-        self._link(parents)
+        for index in path:
+            ends[index] = len(kinds)
+        self.cursors, self.kinds, self.children, self.ends = cursors, kinds, children, ends
         self._lib, self._types = lib, types
         self._facts: list[TypeFacts | None] = [None] * len(cursors)
 
     def __len__(self) -> int:
         return len(self.cursors)
 
-    def _link(self, parents: list[int | None]) -> None:
-        """Turn the parents that libclang named into indices, with the path from the root as the only candidates."""
-        cursors, children, kinds, ends = self.cursors, self.children, self.kinds, self.ends
-        first = cursors[0]
-        path = [0]
-        names = [first.d0]
-        for index in range(1, len(cursors)):
-            wanted = parents[index]
-            while names[-1] != wanted and len(names) > 1:
-                names.pop()
-                ends[path.pop()] = index
-            if kinds[index] not in REFERENCES:
-                children[path[-1]].append(index)
-            cursor = cursors[index]
-            path.append(index)
-            below = cursor.d1
-            names.append(cursor.d0 if below is None or below == _FIRST_IN_GROUP else below)
-        for index in path:
-            ends[index] = len(cursors)
-
     def facts(self, index: int) -> TypeFacts:
         """Facts on the type of a cursor."""
         found = self._facts[index]
         if found is None:
-            found = self._facts[index] = self._types.of_type(self._lib.clang_getCursorType(self.cursors[index]))
+            ctype = self._lib.clang_getCursorType(self.cursors[index])
+            found = self._types.known.get(ctype.d0) or self._types.of_type(ctype)
+            self._facts[index] = found
         return found
 
     def release(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from opscanner.frameworks.functions import CAST_INTRINSICS, LIBDEVICE_NARROWS
 from opscanner.frontend import cursor_kinds as ck
 from opscanner.frontend.expressions import ExpressionWalk
-from opscanner.frontend.float_types import FUNCTION_PROTO, RECORD, TypeFacts
+from opscanner.frontend.float_types import FUNCTION_PROTO, TypeFacts
 from opscanner.frontend.flow import NO_VALUE, Environment, Value, union
 from opscanner.frontend.functions import FunctionFacts, Role
 from opscanner.frontend.recorder import PendingCall
@@ -353,12 +353,11 @@ class CallWalk(ExpressionWalk):
     def _functors(self, operands: list[int]) -> None:
         """A functor or lambda that is handed to a library is called there."""
         for operand in operands:
-            ctype = self.lib.clang_getCanonicalType(self.lib.clang_getCursorType(self.body.cursors[operand]))
-            if ctype.kind != RECORD or self.body.facts(operand).format:
+            if self.body.facts(operand).format or self.body.facts(operand).pointee:
                 continue
-            for method in self.unit.methods(ctype):
-                if self.unit.spelling(method) == "operator()" and method.kind == ck.CXX_METHOD:
-                    self._call_back(self.functions.of(method))
+            ctype = self.lib.clang_getCursorType(self.body.cursors[operand])
+            for facts in self.functions.call_operators(ctype):
+                self._call_back(facts)
 
     def _lent(self, operands: list[int], values: list[Value], facts: FunctionFacts) -> None:
         """A variable passed by address or reference may be written by the callee, from any of the other arguments.
@@ -398,10 +397,8 @@ class CallWalk(ExpressionWalk):
                 captured = union(
                     (captured, self.flow.environment.get(self.lib.clang_getCursorReferenced(child).d0, NO_VALUE))
                 )
-        for method in self.unit.methods(ctype):
-            if self.unit.spelling(method) == "operator()":
-                facts = self.functions.of(method)
-                if facts.follow:
-                    self.reached_functions[facts.cursor.d0] = facts
-                    self.lambdas.append((facts, dict(self.flow.environment)))
+        for facts in self.functions.call_operators(ctype):
+            if facts.follow:
+                self.reached_functions[facts.cursor.d0] = facts
+                self.lambdas.append((facts, dict(self.flow.environment)))
         return captured

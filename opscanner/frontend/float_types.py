@@ -82,16 +82,16 @@ class TypeTable:
 
     def __init__(self, lib: Any) -> None:
         self._lib = lib
-        self._facts: dict[int | None, TypeFacts] = {}
+        self.known: dict[int | None, TypeFacts] = {}
 
     def of_cursor(self, cursor: libclang.CXCursor) -> TypeFacts:
         """Facts on the type of an expression or declaration."""
         return self.of_type(self._lib.clang_getCursorType(cursor))
 
     def of_type(self, ctype: libclang.CXType) -> TypeFacts:
-        facts = self._facts.get(ctype.d0)
+        facts = self.known.get(ctype.d0)
         if facts is None:
-            facts = self._facts[ctype.d0] = self._classify(ctype)
+            facts = self.known[ctype.d0] = self._classify(ctype)
         return facts
 
     def spelling(self, ctype: libclang.CXType) -> str:
@@ -147,7 +147,7 @@ class TypeTable:
 
     def _carries_floats(self, canonical: libclang.CXType) -> bool:
         """True when floats may flow along with an object: in its members, bases or what it is a template of."""
-        self._facts[canonical.d0] = NOTHING  # a class that holds pointers to its own kind
+        self.known[canonical.d0] = NOTHING  # a class that holds pointers to its own kind
         lib = self._lib
         for index in range(max(0, lib.clang_Type_getNumTemplateArguments(canonical))):
             if _of_floats(self.of_type(lib.clang_Type_getTemplateArgumentAsType(canonical, index))):

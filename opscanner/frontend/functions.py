@@ -90,6 +90,7 @@ class FunctionTable:
         self._lib: Any = unit.lib
         self._root = root.rstrip("/") + "/"
         self._facts: dict[int | None, FunctionFacts] = {}
+        self._call_operators: dict[int | None, tuple[FunctionFacts, ...]] = {}
         self._scopes: dict[int | None, str] = {}
         self._files: dict[int | None, tuple[str, bool, bool]] = {}
         self._identity = Identity(unit, types, self.file, variant)
@@ -116,6 +117,21 @@ class FunctionTable:
         if facts is None:
             facts = self._facts[declaration.d0] = self._describe(declaration)
         return facts
+
+    def call_operators(self, ctype: libclang.CXType) -> tuple[FunctionFacts, ...]:
+        """The ``operator()`` of a lambda or functor, those that are no templates; none for other types."""
+        canonical = self._lib.clang_getCanonicalType(ctype)
+        if canonical.kind in (float_types.LVALUE, float_types.RVALUE):
+            canonical = self._lib.clang_getPointeeType(canonical)
+        found = self._call_operators.get(canonical.d0)
+        if found is None:
+            methods = self._unit.methods(canonical) if canonical.kind == float_types.RECORD else []
+            found = self._call_operators[canonical.d0] = tuple(
+                self.of(method)
+                for method in methods
+                if method.kind == CXX_METHOD and self._unit.spelling(method) == "operator()"
+            )
+        return found
 
     def _describe(self, declaration: libclang.CXCursor) -> FunctionFacts:
         lib, unit, types = self._lib, self._unit, self.types

@@ -13,6 +13,8 @@ from opscanner.frontend.functions import FunctionTable
 from opscanner.frontend.parse import Place, Unit, contents
 from opscanner.ir import CastForm, Edge, EdgeKind, Node, NodeKind
 
+_KINDS = {kind.value: kind for kind in EdgeKind}
+_LOOP_CARRIED = EdgeKind.LOOP_CARRIED.value
 _TYPE_NAME = re.compile(rb"\s*((?:typename\s+|const\s+|unsigned\s+)*[\w:]+(?:\s*<[^;{}()]*?>)?(?:::\w+)*)\s*[({]")
 
 
@@ -37,7 +39,7 @@ class Recorder:
         self._unit, self._functions, self._body, self._flow = unit, functions, body, flow
         self.nodes: list[Node] = []
         self.calls: list[PendingCall] = []
-        self._edges: dict[tuple[int, int, EdgeKind], None] = {}
+        self._edges: dict[tuple[int, int, str], None] = {}  # words: an Enum's hash is a Python call
         self._incoming: dict[int, list[int]] = {}
         self.reached = True
 
@@ -103,7 +105,7 @@ class Recorder:
         return len(self.nodes) - 1
 
     def edge(self, source: int, target: int, kind: EdgeKind = EdgeKind.DEF_USE) -> None:
-        self._edges[(source, target, kind)] = None
+        self._edges[(source, target, kind._value_)] = None
         self._incoming.setdefault(target, []).append(source)
 
     def amend(self, number: int, **changes: object) -> None:
@@ -116,15 +118,16 @@ class Recorder:
 
     def edges(self) -> tuple[Edge, ...]:
         """Edges with every marker resolved to the definitions that reach from the previous iteration."""
-        found: dict[Edge, None] = {}
-        for source, target, kind in self._edges:
+        found: dict[tuple[int, int, str], None] = {}
+        for edge in self._edges:
+            source, target, kind = edge
             if source >= 0:
-                found[Edge(source, target, kind)] = None
+                found[edge] = None
                 continue
             for definition in self._flow.resolve(source):
-                if Edge(definition, target, kind) not in found:
-                    found[Edge(definition, target, EdgeKind.LOOP_CARRIED)] = None
-        return tuple(found)
+                if (definition, target, kind) not in found:
+                    found[(definition, target, _LOOP_CARRIED)] = None
+        return tuple([Edge(source, target, _KINDS[kind]) for source, target, kind in found])
 
     def settle(self, value: Value) -> Value:
         """A value with its markers resolved."""

@@ -65,12 +65,10 @@ class References:
                 self.functions[facts.cursor.d0] = facts
 
     def _lambda(self, cursor: libclang.CXCursor) -> None:
-        for method in self._unit.methods(self._unit.lib.clang_getCursorType(cursor)):
-            if self._unit.spelling(method) == "operator()":
-                facts = self._table.of(method)
-                if facts.follow:
-                    self.functions[facts.cursor.d0] = facts
-                    self.lambdas.append(facts)
+        for facts in self._table.call_operators(self._unit.lib.clang_getCursorType(cursor)):
+            if facts.follow:
+                self.functions[facts.cursor.d0] = facts
+                self.lambdas.append(facts)
 
     def fill(self, walk: BodyWalk, like: BodyWalk) -> None:
         """Make ``walk`` what a whole walk would have made of it, given a walk of the same body for other callees."""
