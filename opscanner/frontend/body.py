@@ -5,14 +5,30 @@ from __future__ import annotations
 from typing import Any
 
 from opscanner.frontend import libclang
-from opscanner.frontend.cursor_kinds import LAMBDA, PAREN, REFERENCES, UNEVALUATED, UNEXPOSED_EXPR
+from opscanner.frontend.cursor_kinds import (
+    COMPOUND_STMT,
+    DECL_REF,
+    LAMBDA,
+    PAREN,
+    REFERENCES,
+    UNEVALUATED,
+    UNEXPOSED_EXPR,
+    VAR_DECL,
+    VARIABLE_REF,
+)
 from opscanner.frontend.float_types import TypeFacts, TypeTable
 
 #: The walk does not go below these: a lambda's body is a function of its own, and unevaluated operands compute nothing.
+#: Below a lambda stand the names that it captures, and the variables that its captures declare (``[b = expression]``);
+#: libclang 22.1.4 leaves out the outermost operation of a capture's initializer unless asked for that variable.
 _STOP = frozenset({LAMBDA, *UNEVALUATED})
 #: What libclang puts in place of the expression for a declaration that comes first in its group (``int a, b;``).
 _FIRST_IN_GROUP = 1
 _TRANSPARENT = frozenset({UNEXPOSED_EXPR, PAREN})
+
+
+def _at(lib: Any, cursor: libclang.CXCursor) -> int:
+    return int(lib.clang_getCursorLocation(cursor).data)
 
 
 class Body:
@@ -39,11 +55,8 @@ class Body:
         path, names = [0], [function.d0]
         recurse, stop = libclang.RECURSE, libclang.CONTINUE
 
-        def visit(cursor: libclang.CXCursor, parent: libclang.CXCursor, _data: object) -> int:
-            index, kind = len(kinds), cursor.kind
-            wanted = parent.d1
-            if wanted is None or wanted == _FIRST_IN_GROUP:
-                wanted = parent.d0
+        def add(cursor: libclang.CXCursor, kind: int, wanted: int | None) -> None:
+            index = len(kinds)
             while names[-1] != wanted and len(names) > 1:
                 names.pop()
                 ends[path.pop()] = index
@@ -56,9 +69,27 @@ class Body:
             own = cursor.d1
             path.append(index)
             names.append(cursor.d0 if own is None or own == _FIRST_IN_GROUP else own)
+
+        def visit(cursor: libclang.CXCursor, parent: libclang.CXCursor, _data: object) -> int:
+            kind, wanted = cursor.kind, parent.d1
+            add(cursor, kind, parent.d0 if wanted is None or wanted == _FIRST_IN_GROUP else wanted)
+            if kind == LAMBDA:
+                lib.clang_visitChildren(cursor, captures, cursor.d1)
             return stop if kind in _STOP else recurse
 
-        lib.clang_visitChildren(function, libclang.VISITOR(visit), None)
+        def capture(cursor: libclang.CXCursor, parent: libclang.CXCursor, expression: int) -> int:
+            kind = cursor.kind
+            if kind == DECL_REF:
+                add(cursor, kind, expression)
+            elif kind == VARIABLE_REF:
+                variable = lib.clang_getCursorReferenced(cursor)
+                if variable.kind == VAR_DECL and _at(lib, variable) == _at(lib, cursor):
+                    add(variable, VAR_DECL, expression)
+                    lib.clang_visitChildren(variable, visitor, None)
+            return recurse if UNEXPOSED_EXPR <= kind < COMPOUND_STMT else stop
+
+        visitor, captures = libclang.VISITOR(visit), libclang.VISITOR(capture)
+        lib.clang_visitChildren(function, visitor, None)
         for index in path:
             ends[index] = len(kinds)
         self.cursors, self.kinds, self.children, self.ends = cursors, kinds, children, ends

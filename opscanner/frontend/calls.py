@@ -59,9 +59,9 @@ _ARITHMETIC_INTRINSICS = {
     "__fdiv_rn": "/",
     "__frcp_rn": "/",
 }
-_CONFIGURE = ("cudaConfigureCall", "__cudaPushCallConfiguration")
 #: Position of the object that a method is called on, among the arguments of a pending call.
 THIS_ARGUMENT = -1
+_CONFIGURES = ("cudaConfigureCall", "__cudaPushCallConfiguration")
 _COMPARISONS = frozenset(("==", "!=", "<", ">", "<=", ">=", "<=>"))
 _COMPOUND = {"+=": "+", "-=": "-", "*=": "*", "/=": "/"}
 _BINARY = frozenset("+-*/%")
@@ -91,6 +91,8 @@ class CallWalk(ExpressionWalk):
         Declaration pointer -> facts of every function that this body refers to and that is to be followed.
     lambdas : list
         (declaration pointer of the lambda's body, environment at its creation).
+    without_body : dict
+        Those of a template that has a body, while the instance has none: clang found an error, or had no need of it.
     called_back : set
         Declaration pointers of functors' bodies that a library is given to call.
     library_body : callable
@@ -104,6 +106,7 @@ class CallWalk(ExpressionWalk):
         self.reached_functions: dict[int | None, FunctionFacts] = {}
         self.lambdas: list[tuple[FunctionFacts, Environment]] = []
         self.called_back: set[int | None] = set()
+        self.without_body: dict[int | None, FunctionFacts] = {}
         self._table[ck.CALL] = self._call
         self._table[ck.LAMBDA] = self._lambda
         self._roles: dict[Role, Callable[[int, FunctionFacts, list[int], list[Value]], Value]] = {
@@ -127,6 +130,8 @@ class CallWalk(ExpressionWalk):
         if facts.follow and facts.has_body:
             self.reached_functions[facts.cursor.d0] = facts
             return True
+        if facts.follow and facts.pattern is not None:
+            self.without_body[facts.cursor.d0] = facts
         return False
 
     def _call(self, index: int) -> Value:
@@ -165,16 +170,16 @@ class CallWalk(ExpressionWalk):
                     receiver = body.children[stripped][:1]
                 continue
             arguments.append(child)
-        if len(arguments) == len(facts.parameters) + 1 and self._is_configuration(arguments[0]):
-            del arguments[0]
+        if arguments and not facts.result.format and self._configures_launch(arguments[0]):
+            self.evaluate(arguments.pop(0))
         is_operator = facts.cursor.kind == ck.CXX_METHOD and facts.name.startswith("operator")
         if is_operator and not receiver and len(arguments) > len(facts.parameters):
             receiver, arguments = arguments[:1], arguments[1:]
         return receiver, arguments
 
-    def _is_configuration(self, index: int) -> bool:
-        """True for what ``<<<grid, block>>>`` stands for: libclang shows it as the launch's first argument."""
-        return self.body.kinds[index] == ck.CALL and self.unit.spelling(self.body.cursors[index]) in _CONFIGURE
+    def _configures_launch(self, index: int) -> bool:
+        """True for the call that ``<<<grid, block>>>`` stands for, which comes before the kernel's arguments."""
+        return self.body.kinds[index] == ck.CALL and self.unit.spelling(self.body.cursors[index]) in _CONFIGURES
 
     def _names_callee(self, index: int) -> bool:
         stripped = self.body.strip(index)
@@ -204,18 +209,35 @@ class CallWalk(ExpressionWalk):
     # -- roles ---------------------------------------------------------------------------------------------------
 
     def _convert(self, index: int, facts: FunctionFacts, operands: list[int], values: list[Value]) -> Value:
-        value = union(values)
+        value, written = union(values), ""
         if facts.cursor.kind == ck.CONSTRUCTOR:
             if len(operands) != 1:
                 return value
             source, target = facts.parameters[0] if facts.parameters else None, facts.owner
             form = CastForm.CONVERTING_CONSTRUCTOR
+            written = self.record.written_type(index) if self._names_its_type(index) else ""
+            if written:
+                form = CastForm.FUNCTIONAL
         else:
             source, target, form = facts.owner, facts.result, CastForm.CONVERSION_FUNCTION
         if source is None or target.format == "bool" or not (source.floating or target.floating):
             return value
         constant = bool(operands) and self.constant(operands[0])
-        return self.cast(index, value, source.format, target.format, form, lanes=target.lanes, constant=constant)
+        return self.cast(
+            index,
+            value,
+            source.format,
+            target.format,
+            form,
+            written_type=written,
+            lanes=target.lanes,
+            constant=constant,
+        )
+
+    def _names_its_type(self, index: int) -> bool:
+        """``Half{x}``: a constructor's call that spells its class, without a cast around it."""
+        following = index + 1
+        return following < self.body.ends[index] and self.body.kinds[following] in (ck.TYPE_REF, ck.NAMESPACE_REF)
 
     def _type_member(self, index: int, facts: FunctionFacts, operands: list[int], values: list[Value]) -> Value:
         return union(values)
@@ -391,12 +413,7 @@ class CallWalk(ExpressionWalk):
     def _lambda(self, index: int) -> Value:
         cursor = self.body.cursors[index]
         ctype = self.lib.clang_getCursorType(cursor)
-        captured = NO_VALUE
-        for child in self.unit.children(cursor):
-            if child.kind == ck.DECL_REF:
-                captured = union(
-                    (captured, self.flow.environment.get(self.lib.clang_getCursorReferenced(child).d0, NO_VALUE))
-                )
+        captured = self._pass(index)
         for facts in self.functions.call_operators(ctype):
             if facts.follow:
                 self.reached_functions[facts.cursor.d0] = facts

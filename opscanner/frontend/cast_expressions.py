@@ -90,16 +90,11 @@ class CastWalk(Evaluation):
         mine = self.body.facts(index)
         if not mine.format:
             return self.evaluate(child)
+        if self.body.kinds[child] == ck.INIT_LIST and len(self.body.children[child]) == 1:
+            return self._carried_out(index, child)
         conversion = self._conversion_below(child, mine.format)
         if conversion >= 0:
-            before = len(self.record.nodes)
-            value = self.evaluate(conversion)
-            made = value[0] if len(value) == 1 else -1
-            if made >= before and self.record.nodes[made].form in _CARRIES_OUT:
-                form = _EXPLICIT_FORMS[kind]
-                written = self.record.written_type(index)
-                self.record.amend(made, form=form, operation=form.value, written_type=written)
-            return value
+            return self._carried_out(index, conversion)
         value = self.evaluate(child)
         below = self.body.facts(child)
         if below.format == mine.format or not (mine.floating or below.floating) or mine.format == "bool":
@@ -114,6 +109,17 @@ class CastWalk(Evaluation):
             lanes=mine.lanes,
             constant=self.constant(child),
         )
+
+    def _carried_out(self, index: int, conversion: int) -> Value:
+        """Evaluate the conversion that carries out an explicit cast, and make its node the cast's."""
+        before = len(self.record.nodes)
+        value = self.evaluate(conversion)
+        made = value[0] if len(value) == 1 else -1
+        if made >= before and self.record.nodes[made].form in _CARRIES_OUT:
+            form = _EXPLICIT_FORMS.get(self.body.kinds[index], CastForm.FUNCTIONAL)
+            written = self.record.written_type(index)
+            self.record.amend(made, form=form, operation=form.value, written_type=written)
+        return value
 
     def _conversion_below(self, index: int, target: str) -> int:
         """The implicit conversion that carries out an explicit cast to ``target``, -1 when the cast does it itself."""

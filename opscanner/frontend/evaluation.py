@@ -81,7 +81,8 @@ class Evaluation:
         if kind in _LITERALS or kind in ck.UNEVALUATED:
             return True
         if kind == ck.DECL_REF:
-            return self._is_constexpr_name(index)
+            children = self.body.children[index]  # a template parameter's name holds the argument
+            return all(map(self.constant, children)) if children else self._is_constexpr_name(index)
         if kind == ck.CALL:
             if self.unit.spelling(self.body.cursors[index]) in _CONSTANT_BUILTINS:
                 return True

@@ -12,6 +12,15 @@ from opscanner.ir import CastForm, EdgeKind, NodeKind
 from opscanner.precision.formats import is_floating
 
 _RANK = {"float64": 5, "float32": 4, "tfloat32": 3, "bfloat16": 2, "float16": 2}
+#: What makes a reduction when its own result comes back round a loop.
+_REDUCES = frozenset(
+    [
+        *((NodeKind.ARITHMETIC, operation) for operation in ("+", "-", "*")),
+        *((NodeKind.SELECTION, operation) for operation in ("?:", "max", "min")),
+        *((NodeKind.MATH_CALL, operation) for operation in ("fmax", "fmin")),
+    ]
+)
+_VARIABLES = (ck.VAR_DECL, ck.PARM_DECL, ck.UNEXPOSED_DECL)
 THIS = "this"
 
 
@@ -38,7 +47,7 @@ class ExpressionWalk(CastWalk):
     def variable(self, index: int) -> object:
         """Identity of the variable that a DECL_REF names; None for functions, enumerators and the like."""
         referenced = self.lib.clang_getCursorReferenced(self.body.cursors[index])
-        return referenced.d0 if referenced.kind in (ck.VAR_DECL, ck.PARM_DECL) else None
+        return referenced.d0 if referenced.kind in _VARIABLES else None
 
     def _declaration(self, index: int) -> Value:
         facts = self.body.facts(index)
@@ -195,7 +204,7 @@ class ExpressionWalk(CastWalk):
     def _mark_reduction(self, node: int, variable: object, facts: TypeFacts) -> None:
         """``sum = sum + x`` round a loop is a reduction like ``sum += x``."""
         found = self.record.nodes[node]
-        if found.kind is not NodeKind.ARITHMETIC or found.operation not in ("+", "-", "*"):
+        if (found.kind, found.operation) not in _REDUCES:
             return
         before = self.flow.environment.get(variable, NO_VALUE)
         if self.flow.carried(before) and set(before) & set(self.record.sources(node)):

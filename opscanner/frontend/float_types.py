@@ -108,6 +108,8 @@ class TypeTable:
         builtin = _BUILTIN.get(kind)
         if builtin is not None:
             return TypeFacts(builtin, is_floating(builtin))
+        if kind == ENUM:
+            return self.of_type(lib.clang_getEnumDeclIntegerType(lib.clang_getTypeDeclaration(canonical)))
         if kind == POINTER:
             return TypeFacts(pointee=self.of_type(lib.clang_getPointeeType(canonical)).format)
         if kind in _ARRAYS:

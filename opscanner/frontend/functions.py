@@ -8,7 +8,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from opscanner.frameworks.float_types import OWN_HEADERS
+from opscanner.frameworks.float_types import OWN_HEADERS, SCALARS
 from opscanner.frameworks.functions import CAST_INTRINSICS, atomic_operation, elementary_function
 from opscanner.frontend import float_types, libclang
 from opscanner.frontend.cursor_kinds import (
@@ -16,6 +16,7 @@ from opscanner.frontend.cursor_kinds import (
     CONSTRUCTOR,
     CONVERSION_FUNCTION,
     CXX_METHOD,
+    FUNCTION_DECL,
     FUNCTION_LIKE,
     LINKAGE_SPEC,
     NAMESPACE,
@@ -28,6 +29,8 @@ from opscanner.frontend.parse import Place, Unit
 
 _OWN = re.compile(OWN_HEADERS)
 _TYPE_ARGUMENT = 1
+#: Formats by the type as clang prints it.
+_PRINTED = {"float": "float32", "double": "float64", **SCALARS}
 _MATH_SCOPES = re.compile(
     r"^(|std|cuda|cuda::std|thrust|c10::cuda::compat|c10_complex_math|Eigen::numext|Eigen::half_impl|Eigen::bfloat16_impl"
     r"|cutlass|__nv.*|std::__\w+)$"
@@ -63,6 +66,7 @@ class FunctionFacts:
     owner: TypeFacts
     operation: str = ""
     is_static: bool = False
+    pattern: libclang.CXCursor | None = None  #: the template, where there is no body although the template has one
 
     @property
     def qualified(self) -> str:
@@ -154,6 +158,10 @@ class FunctionTable:
             cursor, name, scope, place, path, Role.ORDINARY, below and not own, has_body, parameters, result, owner
         )
         facts.is_static = cursor.kind == CXX_METHOD and bool(lib.clang_CXXMethod_isStatic(cursor))
+        if not has_body and below:
+            pattern = lib.clang_getSpecializedCursorTemplate(cursor)
+            if pattern.d0 and lib.clang_isCursorDefinition(pattern):
+                facts.pattern = pattern
         self._assign_role(facts, own or not below)
         return facts
 
@@ -226,7 +234,7 @@ class FunctionTable:
         cursor = facts.cursor
         for _ in range(8):
             if cursor.kind in FUNCTION_LIKE:
-                found += self._bound(cursor, self._function_arguments(cursor))
+                found += self._bound(cursor, self._function_arguments(cursor)) or self._printed(cursor)
             elif cursor.kind in CLASS_LIKE:
                 ctype = lib.clang_getCursorType(cursor)
                 number = max(0, lib.clang_Type_getNumTemplateArguments(ctype))
@@ -236,6 +244,34 @@ class FunctionTable:
                 break
             cursor = lib.clang_getCursorSemanticParent(cursor)
         return found
+
+    def _printed(self, cursor: libclang.CXCursor) -> list[tuple[str, str]]:
+        """Bound formats of a member template, whose arguments libclang 22.1.4 shows in print only."""
+        lib = self._lib
+        if cursor.kind == FUNCTION_DECL or not lib.clang_getSpecializedCursorTemplate(cursor).d0:
+            return []
+        printed = libclang.text(lib, lib.clang_getCursorPrettyPrinted(cursor, None)).partition("{")[0]
+        arguments = printed.partition(f"{self._unit.spelling(cursor)}<")[2]
+        formats, depth, word = [], 0, ""
+        for character in arguments:
+            if depth == 0 and character in ",>":
+                formats.append(_PRINTED.get(word.strip(), ""))
+                word = ""
+                if character == ">":
+                    break
+                continue
+            depth += (character in "<(") - (character in ">)")
+            word += character
+        return [(n, f) for n, f in zip(self._parameter_names(cursor), formats, strict=False) if n and f]
+
+    def _parameter_names(self, cursor: libclang.CXCursor) -> list[str]:
+        """Names of a template's parameters, empty for those that are no types."""
+        template = self._lib.clang_getSpecializedCursorTemplate(cursor)
+        return [
+            self._unit.spelling(child) if child.kind == TEMPLATE_TYPE_PARAMETER else ""
+            for child in self._unit.children(template)
+            if child.kind in (27, 28, 29)
+        ]
 
     def _function_arguments(self, cursor: libclang.CXCursor) -> list[libclang.CXType]:
         lib = self._lib
@@ -255,9 +291,5 @@ class FunctionTable:
         template = self._lib.clang_getSpecializedCursorTemplate(cursor)
         if template.d0 is None:
             return []
-        names = [
-            self._unit.spelling(child) if child.kind == TEMPLATE_TYPE_PARAMETER else ""
-            for child in self._unit.children(template)
-            if child.kind in (27, 28, 29)
-        ]
+        names = self._parameter_names(cursor)
         return [(n, f.format) for n, f in zip(names, formats, strict=False) if n and f.format]

@@ -18,6 +18,9 @@ from opscanner.frontend.float_types import TypeTable
 from opscanner.frontend.parse import Place, Unit, contents
 
 _IF_CONSTEXPR = re.compile(rb"\bif\s+constexpr\b")
+#: Template arguments in the USR of a function, and an integer among them other than 0 and 1.
+_USR_ARGUMENTS = re.compile(r".*@F@[^<@]*?(?:operator[<>=!]+)?<(#.*)>#")
+_USR_INTEGER = re.compile(r"(#V\w)(?![01](?!\d))-?\d+")
 _TYPE_ARGUMENT, _INTEGRAL_ARGUMENT = 1, 4
 
 
@@ -69,13 +72,28 @@ class Identity:
         place = self._unit.cursor_place(cursor)
         parts = [self._variant, self._file(place.file)[0], str(place.offset), str(cursor.kind)]
         parts.append(self._type_key(lib.clang_getCursorType(cursor)))
-        number = lib.clang_Cursor_getNumTemplateArguments(cursor)
-        if number > 0:
-            keep = self._asks_constexpr(cursor, place)
-            parts += [self._argument_key(cursor, index, keep) for index in range(number)]
+        parts += self._function_arguments(cursor, place)
         parts.append(self._parent_key(cursor))
         found = self._keys[cursor.d0] = _digest(parts)
         return found
+
+    def _function_arguments(self, cursor: libclang.CXCursor, place: Place) -> list[str]:
+        """Template arguments of a function.
+
+        libclang 22.1.4 tells those of plain functions only, and nothing of packs, templates and functions as arguments:
+        there the USR has them.
+        """
+        lib = self._lib
+        number = lib.clang_Cursor_getNumTemplateArguments(cursor)
+        if number <= 0 and not lib.clang_getSpecializedCursorTemplate(cursor).d0:
+            return []
+        keep = self._asks_constexpr(cursor, place)
+        keys = [self._argument_key(cursor, index, keep) for index in range(number)]
+        if number > 0 and not any(key.startswith("kind") for key in keys):
+            return keys
+        found = _USR_ARGUMENTS.search(self._unit.usr(cursor))
+        spelled = found.group(1) if found else ""
+        return [spelled if keep else _USR_INTEGER.sub(r"\1#", spelled)]
 
     def _parent_key(self, cursor: libclang.CXCursor) -> str:
         parent = self._lib.clang_getCursorSemanticParent(cursor)
@@ -150,6 +168,8 @@ class Identity:
                 keys.append(self._argument_key(cursor, index, True))
             else:
                 keys.append("?")
+        if any(key == "?" or key.startswith("kind") for key in keys):
+            keys.append(self._unit.usr(cursor))
         return keys
 
     def _type_key(self, ctype: libclang.CXType) -> str:

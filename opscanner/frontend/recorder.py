@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from opscanner.frontend import libclang
 from opscanner.frontend.body import Body
-from opscanner.frontend.cursor_kinds import C_STYLE_CAST, FUNCTIONAL_CAST, STATIC_CAST
+from opscanner.frontend.cursor_kinds import C_STYLE_CAST, CALL, FUNCTIONAL_CAST, STATIC_CAST
 from opscanner.frontend.flow import Flow, Value
 from opscanner.frontend.functions import FunctionTable
 from opscanner.frontend.parse import Place, Unit, contents
@@ -148,7 +148,7 @@ class Recorder:
             return _balanced(text[len(b"static_cast") :], b"<", b">")
         if kind == C_STYLE_CAST:
             return _balanced(text, b"(", b")")
-        if kind == FUNCTIONAL_CAST:
+        if kind in (FUNCTIONAL_CAST, CALL):
             found = _TYPE_NAME.match(text)
             return _tidy(found.group(1)) if found else ""
         return ""

@@ -7,7 +7,8 @@ from typing import Any
 
 from opscanner.frontend import cursor_kinds as ck
 from opscanner.frontend.calls import CallWalk
-from opscanner.frontend.flow import NO_VALUE, Value, union
+from opscanner.frontend.expressions import THIS
+from opscanner.frontend.flow import NO_VALUE, Environment, Value, union
 from opscanner.ir import NodeKind
 from opscanner.precision.formats import is_floating
 
@@ -31,6 +32,8 @@ class BodyWalk(CallWalk):
         self.returns: list[int] = []
         self.aliases: list[tuple[str, str]] = []
         self.is_global = self.is_device = self.is_host = False
+        self._breaks: list[tuple[Environment, bool]] = []
+        self._entry: tuple[Environment, bool] | None = None
         self._statements: dict[int, Callable[[int], Value]] = {
             ck.COMPOUND_STMT: self._sequence,
             ck.DECL_STMT: self._sequence,
@@ -42,10 +45,12 @@ class BodyWalk(CallWalk):
             ck.WHILE: self._while,
             ck.DO: self._do,
             ck.RANGE_FOR: self._range_for,
+            ck.BREAK: self._break,
             ck.RETURN: self._return,
         }
         self._table.update(self._statements)
         self._table[ck.VAR_DECL] = self._variable
+        self._table[ck.UNEXPOSED_DECL] = self._bindings
         self._table[ck.TYPE_ALIAS_DECL] = self._alias
         self._table[ck.TYPEDEF_DECL] = self._alias
 
@@ -86,15 +91,30 @@ class BodyWalk(CallWalk):
         facts = self.body.facts(index)
         variable = self.body.cursors[index].d0
         self.locals.add(variable)
-        children = self.body.children[index]
-        values = [self.evaluate(child) for child in children]
-        value = values[-1] if values else NO_VALUE
+        children = [child for child in self.body.children[index][-1:] if self._initializes(index, child)]
+        value = self.evaluate(children[0]) if children else NO_VALUE
         if facts.floating:
             name = self.unit.spelling(self.body.cursors[index])
             if value or children:
                 value = (self.record.node(NodeKind.VARIABLE, index, name, facts.format, value, lanes=facts.lanes),)
         self.flow.define(variable, value)
         return value
+
+    def _bindings(self, index: int) -> Value:
+        """``auto [a, b] = p``: every part comes from the whole."""
+        children = self.body.children[index]
+        parts = [child for child in children if self.body.kinds[child] == ck.UNEXPOSED_DECL]
+        value = union([self.evaluate(child) for child in children if child not in parts])
+        for part in parts:
+            variable = self.body.cursors[part].d0
+            self.locals.add(variable)
+            self.flow.define(variable, value)
+        return value
+
+    def _initializes(self, index: int, child: int) -> bool:
+        """False for what stands in the variable's type: the operand of ``decltype``, the size of an array."""
+        initializer = self.lib.clang_Cursor_getVarDeclInitializer(self.body.cursors[index])
+        return bool(initializer.d1 == self.body.cursors[child].d1)
 
     def _alias(self, index: int) -> Value:
         facts = self.body.facts(index)
@@ -143,25 +163,43 @@ class BodyWalk(CallWalk):
         children = self.body.children[index]
         for child in children[:-1]:
             self.evaluate(child)
-        start = self.flow.split()
+        outer = self._entry, self._breaks
+        self._entry, self._breaks = self.flow.split(), []
         if children:
             self.evaluate(children[-1])
-        self.flow.join(start)
+        if not self._has_default(index):
+            self.flow.join(self._copied(self._entry))
+        for state in self._breaks:
+            self.flow.join(state)
+        self._entry, self._breaks = outer
         return NO_VALUE
 
+    def _has_default(self, index: int) -> bool:
+        return self.body.first_of(index, ck.DEFAULT) >= 0
+
+    @staticmethod
+    def _copied(state: tuple[Environment, bool]) -> tuple[Environment, bool]:
+        return dict(state[0]), state[1]
+
     def _case(self, index: int) -> Value:
-        """A case may follow the one before or start afresh: both environments reach it."""
+        """Control comes from the case before, or from the head of the switch."""
         children = self.body.children[index]
-        self.flow.alive = True
+        if self._entry is not None:
+            self.flow.join(self._copied(self._entry))
         for child in children[-1:]:
             self.evaluate(child)
         return NO_VALUE
 
+    def _break(self, index: int) -> Value:
+        self._breaks.append(self.flow.split())
+        self.flow.alive = False
+        return NO_VALUE
+
     # -- loops ---------------------------------------------------------------------------------------------------
 
-    def _assigned(self, index: int) -> list[object]:
-        """Variables and members that a loop assigns."""
-        found: dict[object, None] = {}
+    def _assigned(self, index: int) -> dict[object, int]:
+        """Variables and members that a loop assigns, each with the expression that names it."""
+        found: dict[object, int] = {}
         body = self.body
         for position in range(index, body.ends[index]):
             kind = body.kinds[position]
@@ -180,24 +218,32 @@ class BodyWalk(CallWalk):
             if body.kinds[target] == ck.MEMBER_REF_EXPR:
                 variable, key = self._member_key(target)
                 if variable is not None:
-                    found[key] = None
+                    found.setdefault(key, target)
             reference = body.first_of(target, ck.DECL_REF)
             if reference >= 0:
-                found[self.variable(reference)] = None
-        return list(found)
+                found.setdefault(self.variable(reference), reference)
+        return found
 
     def _loop(self, index: int, once: list[int], every: list[int]) -> Value:
         """Parts that run once before the loop, then parts that run in each iteration."""
         for child in once:
             self.evaluate(child)
-        markers = self.flow.enter_loop(self._assigned(index))
+        assigned = self._assigned(index)
+        for key, target in assigned.items():
+            if isinstance(key, tuple) and key[0] is THIS and key not in self.flow.environment:
+                self.flow.define(key, self.evaluate(target))
+        markers = self.flow.enter_loop(assigned)
         start = self.flow.split()
+        outer, self._breaks = self._breaks, []
         self.loop_depth += 1
         for child in every:
             self.evaluate(child)
         self.loop_depth -= 1
         self.flow.leave_loop(markers)
         self.flow.join(start)
+        for state in self._breaks:
+            self.flow.join(state)
+        self._breaks = outer
         return NO_VALUE
 
     def _for(self, index: int) -> Value:

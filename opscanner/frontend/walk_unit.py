@@ -108,6 +108,8 @@ class UnitWalk:
                     for facts in self._methods(cursor):
                         self._emitted.add(facts.cursor.d0)
                         yield facts
+                    if self.lib.clang_Type_getNumTemplateArguments(self.lib.clang_getCursorType(cursor)) < 0:
+                        waiting.append(cursor)  # classes inside of it
 
     def _methods(self, cursor: libclang.CXCursor) -> Iterator[FunctionFacts]:
         for method in self.unit.methods(self.lib.clang_getCursorType(cursor)):
@@ -165,6 +167,9 @@ class UnitWalk:
         key = self._keys[facts.cursor.d0]
         self._walked[key] = Walked(facts, walk, key, self._holds_error(facts), self.functions.is_lambda(facts))
         self._called_back |= walk.called_back
+        for refused in walk.without_body.values():
+            if self._holds_error(refused):
+                walk.reached_functions[refused.cursor.d0] = refused
         for reached in walk.reached_functions.values():
             self._meet(reached)
 
@@ -185,7 +190,7 @@ class UnitWalk:
         lines = self._errors.get(self.unit.path(facts.place.file))
         if not lines:
             return False
-        begin, end = self.unit.extent(facts.cursor)
+        begin, end = self.unit.extent(facts.pattern or facts.cursor)
         return any(begin.line <= line <= end.line for line in lines)
 
     def _library_body(self, facts: FunctionFacts) -> LibraryBody:
