@@ -53,10 +53,13 @@ class Body:
         ends: list[int] = [0]
         # the path from the function down to the present cursor: its indices, and what libclang calls them as parents
         path, names = [0], [function.d0]
+        lambdas: list[libclang.CXCursor] = []
         recurse, stop = libclang.RECURSE, libclang.CONTINUE
 
-        def add(cursor: libclang.CXCursor, kind: int, wanted: int | None) -> None:
-            index = len(kinds)
+        def visit(cursor: libclang.CXCursor, parent: libclang.CXCursor, _data: object) -> int:
+            index, kind, wanted = len(kinds), cursor.kind, parent.d1
+            if wanted is None or wanted == _FIRST_IN_GROUP:
+                wanted = parent.d0
             while names[-1] != wanted and len(names) > 1:
                 names.pop()
                 ends[path.pop()] = index
@@ -69,22 +72,22 @@ class Body:
             own = cursor.d1
             path.append(index)
             names.append(cursor.d0 if own is None or own == _FIRST_IN_GROUP else own)
-
-        def visit(cursor: libclang.CXCursor, parent: libclang.CXCursor, _data: object) -> int:
-            kind, wanted = cursor.kind, parent.d1
-            add(cursor, kind, parent.d0 if wanted is None or wanted == _FIRST_IN_GROUP else wanted)
+            if kind not in _STOP:
+                return recurse
             if kind == LAMBDA:
-                lib.clang_visitChildren(cursor, captures, cursor.d1)
-            return stop if kind in _STOP else recurse
+                lambdas.append(cursor)
+                lib.clang_visitChildren(cursor, captures, None)
+                lambdas.pop()
+            return stop
 
-        def capture(cursor: libclang.CXCursor, parent: libclang.CXCursor, expression: int) -> int:
+        def capture(cursor: libclang.CXCursor, _parent: object, _data: object) -> int:
             kind = cursor.kind
             if kind == DECL_REF:
-                add(cursor, kind, expression)
+                visit(cursor, lambdas[-1], None)
             elif kind == VARIABLE_REF:
                 variable = lib.clang_getCursorReferenced(cursor)
                 if variable.kind == VAR_DECL and _at(lib, variable) == _at(lib, cursor):
-                    add(variable, VAR_DECL, expression)
+                    visit(variable, lambdas[-1], None)
                     lib.clang_visitChildren(variable, visitor, None)
             return recurse if UNEXPOSED_EXPR <= kind < COMPOUND_STMT else stop
 

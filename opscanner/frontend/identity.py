@@ -19,7 +19,6 @@ from opscanner.frontend.parse import Place, Unit, contents
 
 _IF_CONSTEXPR = re.compile(rb"\bif\s+constexpr\b")
 #: Template arguments in the USR of a function, and an integer among them other than 0 and 1.
-_USR_ARGUMENTS = re.compile(r".*@F@[^<@]*?(?:operator[<>=!]+)?<(#.*)>#")
 _USR_INTEGER = re.compile(r"(#V\w)(?![01](?!\d))-?\d+")
 _TYPE_ARGUMENT, _INTEGRAL_ARGUMENT = 1, 4
 
@@ -91,8 +90,7 @@ class Identity:
         keys = [self._argument_key(cursor, index, keep) for index in range(number)]
         if number > 0 and not any(key.startswith("kind") for key in keys):
             return keys
-        found = _USR_ARGUMENTS.search(self._unit.usr(cursor))
-        spelled = found.group(1) if found else ""
+        spelled = self._unit.usr(cursor)
         return [spelled if keep else _USR_INTEGER.sub(r"\1#", spelled)]
 
     def _parent_key(self, cursor: libclang.CXCursor) -> str:

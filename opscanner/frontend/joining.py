@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from opscanner.frontend import cursor_kinds as ck
 from opscanner.frontend.calls import THIS_ARGUMENT
@@ -21,22 +22,42 @@ _CASTS_ONLY = frozenset(
 Casting = dict[str, tuple[str, str]]
 
 
-@dataclass
-class KnownInstance:
-    """What a worker remembers of an instance after its unit is gone."""
+class KnownInstance(NamedTuple):
+    """What is remembered of an instance after its unit is gone.
+
+    Parameters
+    ----------
+    callees : tuple of str
+        Keys of what it calls or creates.
+    casts : (str, str) or None
+        Source and target format of a function that does nothing but cast.
+    is_global, device_root : bool
+        A kernel; a function that code is emitted for.
+    this : int
+        Position of the object in its parameters, -1 when it reads no member.
+    """
 
     callees: tuple[str, ...]
     casts: tuple[str, str] | None
     is_global: bool
     device_root: bool
-    this: int  # position of the object in its parameters, -1 when it reads no member
+    this: int
 
 
 @dataclass
 class Memory:
-    """Instances that earlier units of this worker brought, by key; valid for equal compile arguments only."""
+    """Instances that earlier units brought, by key; valid for equal compile arguments only.
+
+    Attributes
+    ----------
+    known : dict
+        All that is known.
+    fresh : dict
+        What the last unit added, for the other workers.
+    """
 
     known: dict[str, KnownInstance] = field(default_factory=dict)
+    fresh: dict[str, KnownInstance] = field(default_factory=dict)
 
 
 @dataclass

@@ -19,11 +19,13 @@ from multiprocessing.connection import Connection, wait
 
 from compile_db import ClangCommand
 from opscanner.errors import FrontendError
+from opscanner.frontend.joining import KnownInstance
 from opscanner.frontend.precompiled import PrecompiledHeader, explain, make
 from opscanner.frontend.scan_unit import Worker, peak_rss_mib, skipped
 from opscanner.ir import UnitResult
 
 _START = "import sys; from opscanner.frontend.pool import serve; serve(sys.argv[1])"
+Known = dict[str, KnownInstance]
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _RECURSION_LIMIT = 100_000
 _STACK_BYTES = 512 * 1024 * 1024
@@ -42,11 +44,16 @@ class Task:
 
 @dataclass
 class Group:
-    """Units with equal arguments: they can share a precompiled header."""
+    """Units with equal arguments: they share a precompiled header, and what is known of instances.
+
+    ``news`` is what each unit brought, in the order of arrival: a body that is known need not be walked again, and its
+    result is given on before that of any unit that relies on it.
+    """
 
     commands: list[ClangCommand]
     header: PrecompiledHeader | None = None
     ready: bool = True
+    news: list[Known] = field(default_factory=list)
 
 
 @dataclass
@@ -57,7 +64,7 @@ class Process:
     connection: Connection
     task: Task | None = None
     deadline: float = 0.0
-    memory_mib: float = 0.0
+    told: dict[int, int] = field(default_factory=dict)  # how many of a group's news it has had
 
 
 @dataclass
@@ -110,7 +117,10 @@ class Pool:
                     return
                 worker.task = task
                 worker.deadline = time.monotonic() + self.timeout_s
-                worker.connection.send((task, self.groups[task.group].header))
+                group = self.groups[task.group]
+                news = group.news[worker.told.get(task.group, 0) :]
+                worker.told[task.group] = len(group.news)
+                worker.connection.send((task, group.header, news))
 
     def _start(self) -> Process:
         """A fresh interpreter: unlike ``multiprocessing``'s, it does not import the caller's main module."""
@@ -139,7 +149,7 @@ class Pool:
         task = worker.task
         assert task is not None
         try:
-            answer, rss_mib = worker.connection.recv()
+            answer, fresh, rss_mib = worker.connection.recv()
         except (EOFError, ConnectionError):
             yield from self._lose(worker, _why_dead(worker.process.wait(), self.memory_mib))
             return
@@ -147,6 +157,8 @@ class Pool:
         if task.files:
             self._header_made(task, answer)
         else:
+            if fresh:
+                self.groups[task.group].news.append(fresh)
             yield answer
         if rss_mib > self.memory_mib:  # glibc keeps what clang frees: a fresh process is the way to give it back
             self._end(worker)
@@ -211,21 +223,30 @@ def _serve_tasks(connection: Connection, root: str, cache_dir: str) -> None:
     worker = Worker(root, {})
     while True:
         try:
-            task, header = connection.recv()
+            task, header, news = connection.recv()
         except (EOFError, OSError):
             return
+        memory = worker.memory(task.command)
+        memory.fresh = {}
+        for known in news:
+            memory.known.update(known)
         answer: UnitResult | PrecompiledHeader | str | None
         if task.files:
-            try:
-                answer = make(task.files, task.command.arguments, cache_dir)
-            except (FrontendError, OSError) as error:
-                answer = explain(error)
+            answer = _make_header(task, cache_dir)
         else:
             answer = worker.scan(task.command, header)
         try:
-            connection.send((answer, peak_rss_mib()))
+            connection.send((answer, memory.fresh, peak_rss_mib()))
         except ConnectionError:  # the scan is gone
             return
+
+
+def _make_header(task: Task, cache_dir: str) -> PrecompiledHeader | str | None:
+    """The header, or the reason why there is none: a scan goes on without."""
+    try:
+        return make(task.files, task.command.arguments, cache_dir)
+    except (FrontendError, OSError) as error:
+        return explain(error)
 
 
 def make_groups(commands: Sequence[ClangCommand], precompiled_header: bool) -> list[Group]:

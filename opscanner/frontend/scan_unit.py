@@ -27,7 +27,8 @@ class Worker:
     root : str
         Absolute; functions written below it are followed, files below it named relative to it.
     memories : dict
-        Bodies that earlier units brought, by everything in the arguments that may change what a header says.
+        Bodies that earlier units brought, of this worker and others, by everything in the arguments that may change
+        what a header says.
     innocent : set
         Precompiled headers that were seen not to be the cause of a unit's errors: parsing without them gave no fewer.
     """
@@ -54,6 +55,10 @@ class Worker:
             gc.enable()
             gc.collect()
 
+    def memory(self, command: ClangCommand) -> Memory:
+        """What is known of instances under a command's arguments."""
+        return self.memories.setdefault(_scope(command), Memory())
+
     def _scan(self, command: ClangCommand, header: PrecompiledHeader | None, result: UnitResult) -> UnitResult:
         own: list[Diagnostic] = []
         if header is not None:
@@ -79,7 +84,7 @@ class Worker:
         started: float,
     ) -> UnitResult:
         parsed_at = time.process_time()
-        memory = self.memories.setdefault(_scope(command), Memory())
+        memory = self.memory(command)
         host = "host" if result.cuda_pass is CudaPass.HOST else ""
         variant = f"{host}{command.configuration}"
         on_device = result.cuda_pass is CudaPass.DEVICE

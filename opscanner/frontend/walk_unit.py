@@ -301,5 +301,6 @@ class UnitWalk:
         )
 
     def remember(self) -> None:
-        """Let later units of this worker know the bodies of this one."""
+        """Let later units know the bodies of this one."""
         self.memory.known.update(self._own)
+        self.memory.fresh = self._own
