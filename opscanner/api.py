@@ -79,7 +79,7 @@ def scan(
         Globs; a unit is scanned when one matches its path below the root, or the end of it.
     passes : str
         Which of clang's two compilations of a CUDA file to see: ``device``, ``host``, ``both``, or ``auto``: the
-        device's, and the host's too where the file asks for ``__CUDA_ARCH__``.
+        device's, and the host's too where the file has code for it alone.
     timeout_s : float
         Seconds after which a unit is given up.
     rescan : bool

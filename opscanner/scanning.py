@@ -205,19 +205,23 @@ _PASSES: dict[Passes, tuple[Literal["device", "host"], ...]] = {
     "device": ("device",),
     "host": ("host",),
 }
-#: Code that the device pass does not see, or sees otherwise. In macros of headers it hardly ever is about formats.
-_DIFFERS = re.compile(rb"^[ \t]*#[ \t]*(?:el)?if.*__CUDA_ARCH__", re.MULTILINE)
+#: Code that the device pass does not see. In macros of headers it hardly ever is about formats.
+_ONLY_ON_HOST = re.compile(
+    rb"^[ \t]*#[ \t]*(?:ifndef[ \t]+__CUDA_ARCH__|(?:el)?if[^\n]*![ \t]*defined[ \t(]*__CUDA_ARCH__"
+    rb"|if(?:def)?[^\n]*__CUDA_ARCH__(?:(?!\n[ \t]*#[ \t]*endif).)*?\n[ \t]*#[ \t]*el)",
+    re.MULTILINE | re.DOTALL,
+)
 
 
 def wanted_passes(passes: Passes, file: str) -> tuple[Literal["device", "host"], ...]:
-    """The passes to parse a CUDA file in; for ``auto`` the host's only where the file itself says that they differ."""
+    """The passes to parse a CUDA file in; for ``auto`` the host's only where the file itself has code for it alone."""
     if passes != "auto":
         return _PASSES[passes]
     try:
         text = Path(file).read_bytes()
     except OSError:
         return ("device",)
-    return _PASSES["auto"] if _DIFFERS.search(text) else ("device",)
+    return _PASSES["auto"] if _ONLY_ON_HOST.search(text) else ("device",)
 
 
 def _translate(

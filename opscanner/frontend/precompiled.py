@@ -8,6 +8,7 @@ does not parse as well with the header as without is parsed without.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -22,6 +23,7 @@ from opscanner.frontend.parse import FOR_SERIALIZATION, INCOMPLETE, KEEP_GOING, 
 from opscanner.ir import Diagnostic
 
 _DIRECTIVE = re.compile(rb"^[ \t]*#[ \t]*(\w+)[ \t]*([^\n]*)", re.MULTILINE)
+_GUARD = re.compile(rb"^[ \t]*#[ \t]*(?:pragma[ \t]+once|ifndef[ \t]+(\w+)\s+#[ \t]*define[ \t]+\1)\b", re.MULTILINE)
 _HEADER = re.compile(rb'^(<[^>"]+>|"[^">]+")')
 #: A header goes in when at least this share of the units, and at least two of them, include it.
 _SHARE = 0.04
@@ -92,6 +94,24 @@ def common_headers(files: Sequence[str], share: float = _SHARE, least: int = _LE
     return sorted(chosen, key=lambda header: sum(positions[header]) / len(positions[header]))
 
 
+def _guarded(header: str, arguments: Sequence[str]) -> bool:
+    """False for a header without an include guard: with it precompiled, the unit's own include would define it again.
+
+    A header that is on none of the ``-I`` and ``-isystem`` folders is the toolchain's and taken to be guarded.
+    """
+    folders = [""] if header.startswith('"') else _include_folders(arguments)
+    for folder in folders:
+        path = os.path.join(folder, header[1:-1])
+        if os.path.isfile(path):
+            return _GUARD.search(contents(path)) is not None
+    return True
+
+
+def _include_folders(arguments: Sequence[str]) -> list[str]:
+    separate = [value for option, value in itertools.pairwise(arguments) if option in ("-I", "-isystem")]
+    return separate + [argument[2:] for argument in arguments if argument.startswith("-I") and len(argument) > 2]
+
+
 def frequent_headers(files: Sequence[str]) -> set[str]:
     """Headers that at least half of the files include."""
     return set(common_headers(files, share=0.5))
@@ -107,7 +127,7 @@ def make(files: Sequence[str], arguments: Sequence[str], folder: str) -> Precomp
     OSError
         The folder cannot be written.
     """
-    headers = common_headers(files)
+    headers = [header for header in common_headers(files) if _guarded(header, arguments)]
     if not headers:
         return None
     text = "".join(f"#include {header}\n" for header in headers)

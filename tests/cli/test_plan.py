@@ -60,10 +60,20 @@ def test_a_missing_root_is_a_usage_error(tmp_path: Path) -> None:
         scanning.check_root(str(tmp_path / "none"))
 
 
-def test_auto_adds_the_host_pass_where_the_file_itself_tests_the_architecture(tmp_path: Path) -> None:
-    plain, differing = tmp_path / "plain.cu", tmp_path / "differing.cu"
-    plain.write_text("// __CUDA_ARCH__ in a comment\n__global__ void k() {}\n")
-    differing.write_text("#if defined(__CUDA_ARCH__)\n#endif\n")
-    assert scanning.wanted_passes("auto", str(plain)) == ("device",)
-    assert scanning.wanted_passes("auto", str(differing)) == ("device", "host")
-    assert scanning.wanted_passes("host", str(differing)) == ("host",)
+@pytest.mark.parametrize(
+    ("text", "passes"),
+    [
+        ("// __CUDA_ARCH__ in a comment\n", ("device",)),
+        ("#if __CUDA_ARCH__ >= 350\n__launch_bounds__(256)\n#endif\n#if X\n#else\n#endif\n", ("device",)),
+        ("#ifndef __CUDA_ARCH__\n#endif\n", ("device", "host")),
+        ("#if X && !defined(__CUDA_ARCH__)\n#endif\n", ("device", "host")),
+        ("#ifdef __CUDA_ARCH__\nfloat x;\n#else\ndouble x;\n#endif\n", ("device", "host")),
+    ],
+)
+def test_auto_adds_the_host_pass_where_the_file_has_code_for_the_host_alone(
+    tmp_path: Path, text: str, passes: tuple[str, ...]
+) -> None:
+    file = tmp_path / "unit.cu"
+    file.write_text(text)
+    assert scanning.wanted_passes("auto", str(file)) == passes
+    assert scanning.wanted_passes("host", str(file)) == ("host",)
