@@ -169,8 +169,7 @@ class Call(NamedTuple):
     line: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionInstance:
+class FunctionInstance(NamedTuple):
     """One function body for one binding of formats.
 
     Parameters

@@ -98,6 +98,8 @@ class Body:
         self.cursors, self.kinds, self.children, self.ends = cursors, kinds, children, ends
         self._lib, self._types = lib, types
         self._facts: list[TypeFacts | None] = [None] * len(cursors)
+        self._referenced: dict[int, libclang.CXCursor] = {}
+        self._operators: dict[int, int] = {}
 
     def __len__(self) -> int:
         return len(self.cursors)
@@ -111,9 +113,31 @@ class Body:
             self._facts[index] = found
         return found
 
+    def referenced(self, index: int) -> libclang.CXCursor:
+        """The declaration that an expression names."""
+        found = self._referenced.get(index)
+        if found is None:
+            found = self._referenced[index] = self._lib.clang_getCursorReferenced(self.cursors[index])
+        return found
+
+    def binary_operator(self, index: int) -> int:
+        """``CXBinaryOperatorKind`` of an operator or compound assignment."""
+        found = self._operators.get(index)
+        if found is None:
+            found = self._operators[index] = self._lib.clang_getCursorBinaryOperatorKind(self.cursors[index])
+        return found
+
     def release(self) -> None:
         """Let go of everything that belongs to the walk; a unit holds thousands of bodies until it is done."""
-        for kept in (self.cursors, self.kinds, self.children, self.ends, self._facts):
+        for kept in (
+            self.cursors,
+            self.kinds,
+            self.children,
+            self.ends,
+            self._facts,
+            self._referenced,
+            self._operators,
+        ):
             kept.clear()
 
     def strip(self, index: int) -> int:

@@ -120,7 +120,7 @@ class CallWalk(ExpressionWalk):
         }
 
     def _declaration(self, index: int) -> Value:
-        referenced = self.lib.clang_getCursorReferenced(self.body.cursors[index])
+        referenced = self.body.referenced(index)
         if referenced.kind in ck.FUNCTION_LIKE:
             self._follow(self.functions.of(referenced))
             return NO_VALUE

@@ -46,6 +46,8 @@ class Evaluation:
         self.locals: set[object] = set()
         self._constant: dict[int, bool] = {}
         self._table: dict[int, Callable[[int], Value]] = {ck.PAREN: self._pass}
+        for kind in (*_LITERALS, ck.STRING_LITERAL, *ck.UNEVALUATED):
+            self._table[kind] = _no_value
 
     def statement(self, index: int) -> Value:
         """Evaluate a statement that no handler is registered for."""
@@ -56,8 +58,6 @@ class Evaluation:
         handler = self._table.get(self.body.kinds[index])
         if handler is not None:
             return handler(index)
-        if self.body.kinds[index] in ck.UNEVALUATED:
-            return NO_VALUE
         if self.body.kinds[index] >= ck.COMPOUND_STMT - 1:
             return self.statement(index)
         return self._pass(index)
@@ -84,11 +84,11 @@ class Evaluation:
             children = self.body.children[index]  # a template parameter's name holds the argument
             return all(map(self.constant, children)) if children else self._is_constexpr_name(index)
         if kind == ck.CALL:
-            if self.unit.spelling(self.body.cursors[index]) in _CONSTANT_BUILTINS:
-                return True
+            if not self.body.facts(index).float_class:
+                return self.unit.spelling(self.body.cursors[index]) in _CONSTANT_BUILTINS
             # a literal through the constructor of a float type: Half(0.5)
             children = self.body.children[index]
-            return bool(children) and self.body.facts(index).float_class and all(map(self.constant, children))
+            return bool(children) and all(map(self.constant, children))
         if kind in (ck.UNEXPOSED_EXPR, ck.PAREN, ck.UNARY, ck.BINARY, ck.CONDITIONAL, ck.INIT_LIST) or (
             kind in ck.EXPLICIT_CASTS
         ):
@@ -97,7 +97,7 @@ class Evaluation:
         return False
 
     def _is_constexpr_name(self, index: int) -> bool:
-        referenced = self.lib.clang_getCursorReferenced(self.body.cursors[index])
+        referenced = self.body.referenced(index)
         if referenced.kind == ck.ENUM_CONSTANT_DECL or referenced.kind == ck.NON_TYPE_PARAMETER:
             return True
         if referenced.kind != ck.VAR_DECL or self.body.facts(index).record:
@@ -132,7 +132,11 @@ class Evaluation:
         return None if value is None else bool(value)
 
     def _names_a_value(self, index: int) -> bool:
-        referenced = self.lib.clang_getCursorReferenced(self.body.cursors[index])
+        referenced = self.body.referenced(index)
         if referenced.kind == ck.PARM_DECL:
             return True
         return referenced.kind == ck.VAR_DECL and referenced.d0 in self.flow.environment
+
+
+def _no_value(_index: int) -> Value:
+    return NO_VALUE

@@ -46,7 +46,7 @@ class ExpressionWalk(CastWalk):
 
     def variable(self, index: int) -> object:
         """Identity of the variable that a DECL_REF names; None for functions, enumerators and the like."""
-        referenced = self.lib.clang_getCursorReferenced(self.body.cursors[index])
+        referenced = self.body.referenced(index)
         return referenced.d0 if referenced.kind in _VARIABLES else None
 
     def _declaration(self, index: int) -> Value:
@@ -100,7 +100,7 @@ class ExpressionWalk(CastWalk):
     def _member_key(self, index: int) -> tuple[object, object]:
         """(variable, identity of its member) for ``local.member`` and ``this->member``."""
         children = self.body.children[index]
-        member = self.lib.clang_getCursorReferenced(self.body.cursors[index]).d0
+        member = self.body.referenced(index).d0
         if not children:
             return THIS, (THIS, member)
         base = self.body.strip(children[0])
@@ -125,7 +125,7 @@ class ExpressionWalk(CastWalk):
 
     def _binary(self, index: int) -> Value:
         children = self.body.children[index]
-        code = self.lib.clang_getCursorBinaryOperatorKind(self.body.cursors[index])
+        code = self.body.binary_operator(index)
         if code == ck.ASSIGN and len(children) == 2:
             return self.assign(index, children[0], self.evaluate(children[1]))
         values = [self.evaluate(child) for child in children]
@@ -221,7 +221,7 @@ class ExpressionWalk(CastWalk):
 
     def _compound(self, index: int) -> Value:
         children = self.body.children[index]
-        code = self.lib.clang_getCursorBinaryOperatorKind(self.body.cursors[index])
+        code = self.body.binary_operator(index)
         operation = ck.COMPOUND_OPERATORS.get(code, "")
         if len(children) != 2 or not operation:
             return self._pass(index)

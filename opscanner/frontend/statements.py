@@ -12,6 +12,9 @@ from opscanner.frontend.flow import NO_VALUE, Environment, Value, union
 from opscanner.ir import NodeKind
 from opscanner.precision.formats import is_floating
 
+_MAY_ASSIGN = frozenset({ck.BINARY, ck.COMPOUND_ASSIGN, ck.UNARY, ck.CALL})
+_ASSIGNMENTS = frozenset(f"operator{sign}=" for sign in ("", "+", "-", "*", "/", "%", "|", "&", "^", "<<", ">>"))
+
 
 class BodyWalk(CallWalk):
     """The walk of one whole function body.
@@ -30,6 +33,7 @@ class BodyWalk(CallWalk):
         super().__init__(*arguments)
         self.parameters: list[int] = []
         self.returns: list[int] = []
+        self._assigning: list[tuple[int, int]] | None = None
         self.aliases: list[tuple[str, str]] = []
         self.is_global = self.is_device = self.is_host = False
         self._breaks: list[tuple[Environment, bool]] = []
@@ -197,24 +201,33 @@ class BodyWalk(CallWalk):
 
     # -- loops ---------------------------------------------------------------------------------------------------
 
+    def _assignments(self) -> list[tuple[int, int]]:
+        """(place, target) of everything in the body that may assign, found once for all its loops."""
+        found = self._assigning
+        if found is None:
+            found, body = [], self.body
+            for position, kind in enumerate(body.kinds):
+                if kind not in _MAY_ASSIGN or not body.children[position]:
+                    continue
+                if kind == ck.BINARY and body.binary_operator(position) != ck.ASSIGN:
+                    continue
+                if kind == ck.CALL and not self._is_assignment_operator(position):
+                    continue
+                found.append((position, body.strip(body.children[position][0])))
+            self._assigning = found
+        return found
+
+    def _is_assignment_operator(self, index: int) -> bool:
+        referenced = self.body.referenced(index)
+        return referenced.kind in ck.FUNCTION_LIKE and self.functions.of(referenced).name in _ASSIGNMENTS
+
     def _assigned(self, index: int) -> dict[object, int]:
         """Variables and members that a loop assigns, each with the expression that names it."""
         found: dict[object, int] = {}
-        body = self.body
-        for position in range(index, body.ends[index]):
-            kind = body.kinds[position]
-            if kind == ck.BINARY and body.children[position]:
-                code = self.lib.clang_getCursorBinaryOperatorKind(body.cursors[position])
-                if code != ck.ASSIGN:
-                    continue
-            elif kind == ck.CALL:
-                if not self.unit.spelling(body.cursors[position]).endswith("="):
-                    continue
-            elif kind not in (ck.COMPOUND_ASSIGN, ck.UNARY):
+        body, end = self.body, self.body.ends[index]
+        for position, target in self._assignments():
+            if not index <= position < end:
                 continue
-            if not body.children[position]:
-                continue
-            target = body.strip(body.children[position][0])
             if body.kinds[target] == ck.MEMBER_REF_EXPR:
                 variable, key = self._member_key(target)
                 if variable is not None:

@@ -234,7 +234,7 @@ class UnitWalk:
             walked.this_position(),
         )
         self._own[walked.key] = known
-        bindings = dict(reversed([*self.functions.bindings(facts), *walk.aliases]))
+        bindings = dict(reversed([*self.functions.bindings(facts), *walk.aliases])) if walk.record.nodes else {}
         captures = [walk.captures[variable] for variable in walk.captures]
         return FunctionInstance(
             key=walked.key,

@@ -43,7 +43,7 @@ def test_a_file_that_is_not_there_is_a_skipped_unit_and_the_scan_is_done_in_part
 
 def test_an_error_inside_a_device_function_is_done_in_part(scan: Any, frontend: Any) -> None:
     def broken(unit: UnitResult) -> UnitResult:
-        kernel = replace(unit.instances[1], has_error=True)
+        kernel = unit.instances[1]._replace(has_error=True)
         return replace(unit, status=UnitStatus.ERRORS, instances=(kernel,), reach=(UnitReach(kernel.key, True, True),))
 
     frontend.change = broken

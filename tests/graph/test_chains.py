@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import io
-from dataclasses import replace
 from pathlib import Path
 
 import networkx
@@ -83,9 +82,8 @@ def test_handing_a_value_on_counts_against_no_bound(filled: str) -> None:
 
 def test_a_captured_value_enters_a_lambda_and_its_result_leaves_to_the_caller_alone(database: str) -> None:
     """``[=](float x) { return x * scale; }`` made by ``launch`` and called by ``apply``."""
-    creator = replace(host("float32"), calls=(Call(-1, "square<float32>", ((1, 1),), EdgeKind.CAPTURE, 31),))
-    body = replace(
-        square(),
+    creator = host("float32")._replace(calls=(Call(-1, "square<float32>", ((1, 1),), EdgeKind.CAPTURE, 31),))
+    body = square()._replace(
         is_lambda=True,
         parameters=(0, 3),
         nodes=(*square().nodes, Node(NodeKind.CAPTURE, HEADER, 4, 18, "scale", "float32")),
@@ -127,7 +125,7 @@ def test_a_loop_is_walked_once(database: str) -> None:
     edges = (Edge(1, 3, EdgeKind.DEF_USE), Edge(3, 1, EdgeKind.LOOP_CARRIED), Edge(3, 3, EdgeKind.LOOP_CARRIED))
     with Store(database) as store:
         scan = store.begin_scan("pytorch", "2.6.0", "/src")
-        store.write_unit(scan.id, unit(replace(square(), nodes=nodes, edges=edges)))
+        store.write_unit(scan.id, unit(square()._replace(nodes=nodes, edges=edges)))
     (chain,) = trace(database, "math.cuh:5")
     assert [(step.kind, step.again) for step in chain.sinks] == [("arithmetic", False), ("cast", True), ("cast", True)]
 

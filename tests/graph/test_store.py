@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -163,7 +162,7 @@ def test_units_that_are_no_longer_there_go_at_the_end_of_a_complete_scan(store: 
 
 
 def test_a_cast_is_host_code_again_when_device_code_no_longer_reaches_it(store: Store, rows: Rows) -> None:
-    both = replace(square(), nodes=(*square().nodes, cast_node(5, "float64", "float32", file=HEADER)))
+    both = square()._replace(nodes=(*square().nodes, cast_node(5, "float64", "float32", file=HEADER)))
     scan = store.begin_scan("pytorch", "2.6.0", "/src")
     store.write_unit(scan.id, unit(both, file="A.cu", device=()))
     assert rows("SELECT line, pass FROM casts") == [(5, "host")]
@@ -179,7 +178,7 @@ def test_a_cast_is_host_code_again_when_device_code_no_longer_reaches_it(store: 
 def test_a_cast_is_constant_or_unreached_only_when_it_is_so_in_every_instance(store: Store, rows: Rows) -> None:
     def variant(key: str, **marks: bool) -> Any:
         nodes = (cast_node(5, "float64", "float32", **marks),)
-        return replace(square(), key=key, file=FILE, nodes=nodes, edges=(), parameters=(), returns=())
+        return square()._replace(key=key, file=FILE, nodes=nodes, edges=(), parameters=(), returns=())
 
     scan = store.begin_scan("pytorch", "2.6.0", "/src")
     store.write_unit(scan.id, unit(variant("a", constant=True, reached=False)))
@@ -242,7 +241,7 @@ def test_a_unit_that_cannot_be_written_leaves_nothing_half_written(store: Store,
     scan = store.begin_scan("pytorch", "2.6.0", "/src")
     store.write_unit(scan.id, whole_unit())
     before = rows(COUNTS)
-    broken = replace(square(), key="broken", edges=(Edge("0", 1, EdgeKind.DEF_USE),))  # type: ignore[arg-type]
+    broken = square()._replace(key="broken", edges=(Edge("0", 1, EdgeKind.DEF_USE),))  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         store.write_unit(scan.id, unit(kernel("float64", file="B.cu"), broken, file="B.cu"))
     assert rows(COUNTS) == before
