@@ -12,10 +12,12 @@ from opscanner.cli.options import db_option, format_option, render
 @click.command("sql")
 @click.argument("query")
 @db_option
-@click.option("--limit", type=click.IntRange(min=1), help="Print at most so many rows.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=1_000_000, show_default=True, help="Print at most so many rows."
+)
 @click.option("--timeout", "timeout_s", type=click.FloatRange(min=0.01), help="Give up after so many seconds.")
 @format_option
-def command(query: str, db: str | None, limit: int | None, timeout_s: float | None, format_: str) -> None:
+def command(query: str, db: str | None, limit: int, timeout_s: float | None, format_: str) -> None:
     """Run QUERY, a SELECT, and print its rows; `-` reads it from stdin.
 
     Read only by construction: the database refuses to write. `opscanner schema` lists tables, views and columns.

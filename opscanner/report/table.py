@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import IO, Any
+
+#: Rows that decide the widths: a table may be longer than memory, and a wider value further down only pushes its line.
+_MEASURED = 1000
 
 
 def render(columns: Sequence[str], rows: Iterable[Sequence[Any]], stream: IO[str]) -> None:
@@ -11,15 +15,15 @@ def render(columns: Sequence[str], rows: Iterable[Sequence[Any]], stream: IO[str
 
     Newlines and tabs inside a value are shown escaped, so that a row stays a line.
     """
-    values = list(rows)
-    cells = [[_text(value) for value in row] for row in values]
+    remaining = iter(rows)
+    first = list(itertools.islice(remaining, _MEASURED))
     widths = [len(name) for name in columns]
-    for shown in cells:
-        widths = [max(width, len(cell)) for width, cell in zip(widths, shown, strict=True)]
+    for row in first:
+        widths = [max(width, len(_text(value))) for width, value in zip(widths, row, strict=True)]
     _line(columns, widths, [False] * len(columns), stream)
     stream.write("  ".join("-" * width for width in widths).rstrip() + "\n")
-    for row, shown in zip(values, cells, strict=True):
-        _line(shown, widths, [isinstance(value, (int, float)) for value in row], stream)
+    for row in itertools.chain(first, remaining):
+        _line([_text(value) for value in row], widths, [isinstance(value, (int, float)) for value in row], stream)
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool], stream: IO[str]) -> None:
