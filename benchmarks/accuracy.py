@@ -20,10 +20,13 @@ from measure import cost_of, read_json, scan_command, sources
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", type=Path, help="PyTorch 2.6.0 (default: brought by scripts/get_sources.sh)")
+    parser.add_argument(
+        "--truth", type=Path, default=ground_truth.PYTORCH_2_6, help="casts that IR shows, as ir_truth.py writes them"
+    )
     parser.add_argument("--db", help="compare what this database holds, without a scan (file or URL)")
     parser.add_argument("--list", type=int, default=20, metavar="N", help="differences to print of each kind")
     options = parser.parse_args()
-    truth = ground_truth.load_truth()
+    truth = ground_truth.load_truth(options.truth)
     with tempfile.TemporaryDirectory(prefix="opscanner-accuracy-") as folder:
         database = options.db or f"{folder}/accuracy.sqlite"
         if not options.db:

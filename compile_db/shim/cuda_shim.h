@@ -5,6 +5,7 @@
 #define OPSCANNER_CUDA_SHIM_H
 
 #include <stddef.h>
+#include <stdlib.h>  // the CUDA wrapper of <new> wants malloc and free
 
 #define __host__ __attribute__((host))
 #define __device__ __attribute__((device))

@@ -1,0 +1,63 @@
+"""Which headers go into a precompiled header, and what happens to those that must not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import compile_db
+from compile_db.command import CompileCommand
+from opscanner import frontend
+from opscanner.frontend import precompiled
+from opscanner.ir import UnitStatus
+
+
+def test_includes_under_a_condition_are_not_taken() -> None:
+    text = b'#include <a.h>\n#if X\n#include <b.h>\n#endif\n  #  include "c.h"  // why\n'
+    assert precompiled.unconditional_includes(text) == ["<a.h>", '"c.h"']
+
+
+def test_a_quoted_header_beside_the_source_is_named_by_its_path(tmp_path: Path) -> None:
+    (tmp_path / "near.h").write_text("#pragma once\n")
+    found = precompiled.unconditional_includes(b'#include "near.h"\n#include "far.h"\n', str(tmp_path))
+    assert found == [f'"{tmp_path}/near.h"', '"far.h"']
+
+
+def test_headers_that_two_sources_share_are_common_in_the_order_of_their_includes(tmp_path: Path) -> None:
+    for name, own in (("a.cu", "x"), ("b.cu", "y")):
+        (tmp_path / name).write_text(f"#include <first.h>\n#include <{own}.h>\n#include <second.h>\n")
+    files = [str(tmp_path / "a.cu"), str(tmp_path / "b.cu")]
+    assert precompiled.common_headers(files) == ["<first.h>", "<second.h>"]
+
+
+def test_units_that_share_a_header_without_a_guard_parse_without_an_error(tmp_path: Path) -> None:
+    """Precompiled, ``open.h`` would be defined a second time by the units' own include."""
+    (tmp_path / "open.h").write_text("inline float twice(float x) { return 2 * x; }\n")
+    (tmp_path / "closed.h").write_text(
+        "#ifndef CLOSED\n#define CLOSED\ninline float half_of(float x) { return x / 2; }\n#endif\n"
+    )
+    toolchain = compile_db.find_toolchain()
+    commands = []
+    for name in ("a.cpp", "b.cpp"):
+        source = tmp_path / name
+        source.write_text('#include "open.h"\n#include "closed.h"\ndouble f(float x) { return twice(half_of(x)); }\n')
+        entry = CompileCommand(str(tmp_path), str(source), ("clang++", "-c", str(source)), None, name)
+        commands.append(compile_db.translate(entry, toolchain))
+    results = list(frontend.scan_units(commands, str(tmp_path), jobs=1, cache_dir=str(tmp_path / "cache")))
+    assert [result.status for result in results] == [UnitStatus.OK, UnitStatus.OK]
+    made = [path.read_text() for path in (tmp_path / "cache" / "pch").glob("*.h")]
+    assert made == [f'#include "{tmp_path}/closed.h"\n']
+
+
+def test_errors_that_a_precompiled_header_does_not_cause_are_counted_once(tmp_path: Path) -> None:
+    (tmp_path / "shared.h").write_text("#pragma once\ninline float twice(float x) { return 2 * x; }\n")
+    toolchain = compile_db.find_toolchain()
+    commands = []
+    for name in ("a.cpp", "b.cpp", "c.cpp"):
+        source = tmp_path / name
+        source.write_text('#include "shared.h"\nfloat f(float x) { return twice(unknown); }\n')
+        entry = CompileCommand(str(tmp_path), str(source), ("clang++", "-c", str(source)), None, name)
+        commands.append(compile_db.translate(entry, toolchain))
+    results = list(frontend.scan_units(commands, str(tmp_path), jobs=1, cache_dir=str(tmp_path / "cache")))
+    assert [[d.message for d in result.diagnostics] for result in results] == [
+        ["use of undeclared identifier 'unknown'"]
+    ] * 3
