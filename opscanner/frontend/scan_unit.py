@@ -29,13 +29,14 @@ class Worker:
     memories : dict
         Bodies that earlier units brought, of this worker and others, by everything in the arguments that may change
         what a header says.
-    innocent : set
-        Precompiled headers that were seen not to be the cause of a unit's errors: parsing without them gave no fewer.
+    confirmed : set
+        Messages of errors that units have without a precompiled header: one that has no other error with it is not
+        parsed again to see whether the header is to blame.
     """
 
     root: str
     memories: dict[tuple[str, ...], Memory]
-    innocent: set[str] = field(default_factory=set)
+    confirmed: set[str] = field(default_factory=set)
 
     def scan(self, command: ClangCommand, header: PrecompiledHeader | None) -> UnitResult:
         """The result of one unit; a unit that cannot be parsed gives a SKIPPED result, never an exception."""
@@ -60,18 +61,16 @@ class Worker:
         return self.memories.setdefault(_scope(command), Memory())
 
     def _scan(self, command: ClangCommand, header: PrecompiledHeader | None, result: UnitResult) -> UnitResult:
-        own: list[Diagnostic] = []
         if header is not None:
             started = time.process_time()
             with parsed(command.file, [*command.arguments, *header.arguments()]) as unit:
                 own = unit.errors()
-                if not own or header.path in self.innocent:
+                if {error.message for error in own} <= self.confirmed:
                     return self._walk(command, unit, [*header.errors, *own], header.inclusions, result, started)
         started = time.process_time()
         with parsed(command.file, command.arguments) as unit:
             errors = unit.errors()
-            if header is not None and len(errors) >= len(own):
-                self.innocent.add(header.path)
+            self.confirmed.update(error.message for error in errors)
             return self._walk(command, unit, errors, (), result, started)
 
     def _walk(

@@ -61,3 +61,21 @@ def test_errors_that_a_precompiled_header_does_not_cause_are_counted_once(tmp_pa
     assert [[d.message for d in result.diagnostics] for result in results] == [
         ["use of undeclared identifier 'unknown'"]
     ] * 3
+
+
+def test_a_unit_that_conflicts_with_the_header_parses_without_it_even_after_units_with_errors(tmp_path: Path) -> None:
+    """The header's ``struct Own`` is in the way of the one that ``d.cpp``, which does not include it, defines."""
+    (tmp_path / "shared.h").write_text("#pragma once\nstruct Own {};\n")
+    toolchain = compile_db.find_toolchain()
+    commands = []
+    for name, text in (
+        ("a.cpp", '#include "shared.h"\nfloat f(float x) { return unknown; }\n'),
+        ("b.cpp", '#include "shared.h"\nfloat g(float x) { return unknown; }\n'),
+        ("d.cpp", "struct Own { float x; };\ndouble h(Own o) { return o.x; }\n"),
+    ):
+        source = tmp_path / name
+        source.write_text(text)
+        entry = CompileCommand(str(tmp_path), str(source), ("clang++", "-c", str(source)), None, name)
+        commands.append(compile_db.translate(entry, toolchain))
+    results = list(frontend.scan_units(commands, str(tmp_path), jobs=1, cache_dir=str(tmp_path / "cache")))
+    assert [result.status for result in results] == [UnitStatus.ERRORS, UnitStatus.ERRORS, UnitStatus.OK]
