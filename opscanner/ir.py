@@ -62,6 +62,13 @@ class CastForm(Enum):
     EXPRESSION = "expression"  #: an expression template's cast: ``t.cast<float>()``
 
 
+def storable(text: str) -> str:
+    """Text as a database can hold it: bytes that are no UTF-8 and NUL become U+FFFD, as libclang's names have them."""
+    if text.isascii() and "\0" not in text:
+        return text
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace").replace("\0", "\ufffd")
+
+
 class CudaPass(Enum):
     """Which of clang's two compilations of a CUDA file was parsed; NONE for plain C++."""
 

@@ -22,7 +22,7 @@ from opscanner import __version__
 from opscanner.errors import OpscannerError, UsageError
 from opscanner.graph.queries import coverage, matches, reading
 from opscanner.graph.store import FinishedUnit, Store
-from opscanner.ir import CudaPass, UnitResult, UnitStatus
+from opscanner.ir import CudaPass, UnitResult, UnitStatus, storable
 from opscanner.results import Coverage, ScanSummary
 
 Passes = Literal["auto", "device", "host", "both"]
@@ -129,7 +129,7 @@ def _read(path: Path) -> str:
 
 def relative(path: str, root: Path) -> str:
     """A path as the database names it: relative to the root, or absolute when outside of it."""
-    return os.path.relpath(path, root) if Path(path).is_relative_to(root) else path
+    return storable(os.path.relpath(path, root) if Path(path).is_relative_to(root) else path)
 
 
 def arguments_hash(command: ClangCommand) -> str:
@@ -240,7 +240,7 @@ def _translate(
 
 
 def _skipped(file: str, reason: str, configuration: str = "") -> UnitResult:
-    return UnitResult(file, CudaPass.NONE, configuration, "", UnitStatus.SKIPPED, reason=reason)
+    return UnitResult(file, CudaPass.NONE, configuration, "", UnitStatus.SKIPPED, reason=storable(reason))
 
 
 def _skipped_entries(database: CompileDatabase, only: Sequence[str], root: Path) -> tuple[list[UnitResult], list[str]]:
@@ -282,7 +282,7 @@ def run_scan(
         begun = store.begin_scan(
             plan.framework,
             plan.version,
-            str(root),
+            storable(str(root)),
             options=options,
             tool_versions=plan.tool_versions,
             fresh=request.rescan,

@@ -60,9 +60,18 @@ def detect(root: str | os.PathLike[str]) -> str:
             return "torch_extension"
     includes_torch = re.compile(rb'#[ \t]*include[ \t]*[<"](torch|ATen|c10)/')
     for path in find_sources(top)[:200] if top.exists() else ():
-        if includes_torch.search(path.read_bytes()[: 1 << 16]):
+        if includes_torch.search(_beginning(path)):
             return "torch_extension"
     return "sources"
+
+
+def _beginning(path: Path) -> bytes:
+    """The first 64 KiB of a file; nothing of one that cannot be read, which becomes a skipped unit later."""
+    try:
+        with path.open("rb") as stream:
+            return stream.read(1 << 16)
+    except OSError:
+        return b""
 
 
 def synthesize(

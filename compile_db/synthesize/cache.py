@@ -31,7 +31,7 @@ def generated(cache_dir: str | os.PathLike[str], name: str, make: Callable[[Path
     except OSError as error:
         raise CompileDatabaseError(
             f"cannot write the cache: {error.strerror}", where=os.fspath(cache_dir),
-            hint="give a writable folder (XDG_CACHE_HOME, or the cache option)",
+            hint="give a writable folder (OPSCANNER_CACHE, or XDG_CACHE_HOME)",
         ) from error  # fmt: skip
     try:
         make(temporary)

@@ -25,7 +25,9 @@ def find_sources(root: Path) -> list[Path]:
         return [root]
     found = []
     for folder, name in _walk(root, NOT_SOURCES):
-        if name.endswith(SOURCE_SUFFIXES) and "_hip." not in name and not folder.name.startswith("bazel-"):
+        wanted = name.endswith(SOURCE_SUFFIXES) and "_hip." not in name and not folder.name.startswith("bazel-")
+        # A dangling link has nothing to read, and a pipe is never done.
+        if wanted and (folder / name).is_file():
             found.append(folder / name)
     return sorted(found)
 
@@ -87,7 +89,7 @@ def _index_headers(top: Path) -> dict[str, list[Path]]:
 
 def _includes_of(path: Path) -> Iterable[str]:
     try:
-        if path.stat().st_size > LARGEST_BYTES:
+        if not path.is_file() or path.stat().st_size > LARGEST_BYTES:
             return []
         content = path.read_bytes()
     except OSError:

@@ -90,6 +90,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if error.hint:
             click.echo(f"  try: {error.hint}", err=True)
         return EXIT_USAGE if isinstance(error, UsageError) else EXIT_ERROR
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        # Commands explain what they read; what is left is the output: a full disk, a folder in the way.
+        if os.environ.get("OPSCANNER_DEBUG") == "1":
+            raise
+        click.echo(f"error: {error}", err=True)
+        return EXIT_ERROR
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted", err=True)
         return EXIT_INTERRUPTED

@@ -160,7 +160,9 @@ class Recorder:
         spelled = libclang.text(lib, lib.clang_getTypeSpelling(ctype)).replace("const ", "").strip(" &")
         canonical = lib.clang_getTypeSpelling(lib.clang_getCanonicalType(ctype))
         plain = libclang.text(lib, canonical).replace("const ", "").strip(" &")
-        return "" if spelled == plain or plain.endswith("::" + spelled) else spelled
+        # enable_if and its kin are how a library picks an overload, no name that an author gave.
+        machinery = "<" in spelled and "__" in spelled
+        return "" if machinery or spelled == plain or plain.endswith("::" + spelled) else spelled
 
 
 def _balanced(text: bytes, opening: bytes, closing: bytes) -> str:

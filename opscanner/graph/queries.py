@@ -145,12 +145,13 @@ def find_cast(connection: Connection, name: str) -> list[CastRow]:
         When no cast is meant.
     """
     if name.isdecimal():
-        found = find_casts(connection, cast_id=int(name))
+        # Longer numbers overflow the databases' integers, and nobody has so many casts.
+        found = find_casts(connection, cast_id=int(name)) if len(name) <= 18 else []
         if not found:
             raise UsageError(f"there is no cast {name}", "opscanner casts prints the ids")
         return found
     file, separator, line = name.rpartition(":")
-    if not separator or not line.isdecimal():
+    if not separator or not line.isdecimal() or len(line) > 9:
         raise UsageError(f"{name!r} is neither a cast's id nor FILE:LINE", "opscanner casts --format table")
     found = find_casts(connection, file=file, line=int(line))
     if not found:
@@ -200,9 +201,16 @@ def _counts(connection: Connection, scan_id: int) -> dict[str, Any]:
             func.coalesce(func.sum(instance.nodes), 0),
         ).where(instance.scan_id == scan_id)
     ).one()
+    reaches = schema.unit_instance.c
+    reached = select(reaches.unit_id).where(reaches.unit_id == unit.id, reaches.device_reached)
+    # A unit whose headers are missing may have no device code left that could hold an error.
+    nothing = (
+        (unit.status == "errors") & (unit.cuda_pass == "device") & ~reached.correlate(schema.translation_unit).exists()
+    )
+    empty = (unit.status == "errors") & (unit.cuda_pass == "none") & (unit.functions == 0)
     times = connection.execute(
         select(
-            total(unit.device_functions_with_error > 0),
+            total((unit.device_functions_with_error > 0) | nothing | empty),
             func.coalesce(func.sum(unit.missing_bodies), 0),
             func.coalesce(func.sum(unit.parse_cpu_s), 0.0),
             func.coalesce(func.sum(unit.walk_cpu_s), 0.0),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,10 @@ _ALLOWED = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE
 _DESCRIBING = frozenset({"table_info", "table_xinfo", "table_list", "index_list", "index_info", "foreign_key_list"})
 #: Virtual machine instructions between two looks at the clock: some ten milliseconds.
 _CLOCK_STEP = 1_000_000
+#: Bytes of values; as Python objects and text they take several times as much.
+_LARGEST_RESULT = 256 << 20
+#: Bytes of one value in SQLite, whose own limit is a billion.
+_LARGEST_VALUE = 16 << 20
 _FIRST_WORD = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/|\()*([a-zA-Z]*)", re.DOTALL)
 
 
@@ -80,6 +85,8 @@ def _open_sqlite(path: Path) -> sqlite3.Connection:
     connection.execute("PRAGMA mmap_size=1073741824")
     connection.execute("PRAGMA query_only=ON")
     connection.set_authorizer(_authorize)
+    if sys.version_info >= (3, 11):
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST_VALUE)
     return connection
 
 
@@ -127,9 +134,19 @@ def _postgresql(url: URL, query: str, limit: int | None, timeout_s: float | None
 
 def _collect(cursor: Any, limit: int | None) -> QueryResult:
     columns = tuple(column[0] for column in cursor.description)
+    rows: list[tuple[Any, ...]] = []
+    size = 0
+    while limit is None or len(rows) <= limit:
+        chunk = cursor.fetchmany(1000 if limit is None else min(1000, limit + 1 - len(rows)))
+        if not chunk:
+            break
+        for row in chunk:
+            size += sum(len(value) if isinstance(value, (str, bytes)) else 8 for value in row) + 8 * len(row)
+        if size > _LARGEST_RESULT:
+            raise DatabaseError("the result is larger than 256 MiB", "--limit N, or an aggregate instead of rows")
+        rows += (tuple(row) for row in chunk)
     if limit is None:
-        return QueryResult(columns, tuple(tuple(row) for row in cursor.fetchall()))
-    rows = cursor.fetchmany(limit + 1)
+        return QueryResult(columns, tuple(rows))
     return QueryResult(columns, tuple(tuple(row) for row in rows[:limit]), truncated=len(rows) > limit)
 
 
