@@ -204,10 +204,9 @@ def _counts(connection: Connection, scan_id: int) -> dict[str, Any]:
     reaches = schema.unit_instance.c
     reached = select(reaches.unit_id).where(reaches.unit_id == unit.id, reaches.device_reached)
     # A unit whose headers are missing may have no device code left that could hold an error.
-    nothing = (
-        (unit.status == "errors") & (unit.cuda_pass == "device") & ~reached.correlate(schema.translation_unit).exists()
-    )
-    empty = (unit.status == "errors") & (unit.cuda_pass == "none") & (unit.functions == 0)
+    with_errors, reached_any = unit.status == "errors", reached.correlate(schema.translation_unit).exists()
+    nothing = with_errors & unit.cuda_pass.in_(("device",)) & ~reached_any
+    empty = with_errors & unit.cuda_pass.in_(("none",)) & (unit.functions == 0)
     times = connection.execute(
         select(
             total((unit.device_functions_with_error > 0) | nothing | empty),
