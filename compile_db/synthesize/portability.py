@@ -38,6 +38,9 @@ CORRECTIONS = (
                "typename MatmulDOIVJ::BiasGradEpilogue::OutputOp output_op(typename"
                " MatmulDOIVJ::BiasGradEpilogue::OutputOp::Params(1, 1));",
                "[over.best.ics]/4: {1, 1} is ambiguous with the copy constructor"),
+    Correction("aten/src/ATen/native/transformers/cuda/mem_eff_attention/kernel_forward.h",
+               "Params{MM1::LayoutB(p.v_strideM)}", "Params{typename MM1::LayoutB(p.v_strideM)}",
+               "[temp.res]/5: a dependent name is no type without the keyword"),
     Correction("cutlass/matrix.h", "set_slice3x3(", "set_slice_3x3(",
                "[temp.res]/8: a member that no instantiation has (CUTLASS up to 3.8)"),
     # CUB of CUDA 12 with -D__CUDA_NO_HALF_OPERATORS__, which frameworks give. The operators call these intrinsics.
