@@ -167,16 +167,17 @@ class _Reader:
         if value is not None:
             self.result.language = value
 
+    def _option_value(self, argument: str, name: str) -> str | None:
+        """The value of an option, joined to its name or the argument after it; None when there is none."""
+        if argument == name:
+            return self._value_of(argument)
+        return argument[len(name) + name.startswith("--") :]
+
     def _read_macro(self, argument: str) -> bool:
         for name, passed_as in MACRO_OPTIONS.items():
-            if argument == name:
-                value = self._value_of(argument)
-            elif name.startswith("--") and argument.startswith(name + "="):
-                value = argument[len(name) + 1 :]
-            elif not name.startswith("--") and argument.startswith(name):
-                value = argument[len(name) :]
-            else:
+            if not _is_option(argument, name):
                 continue
+            value = self._option_value(argument, name)
             if value is not None:
                 if re.match(r"[^\W\d]|\$", value):
                     self.result.arguments.append(passed_as + value)
@@ -187,14 +188,9 @@ class _Reader:
 
     def _read_path(self, argument: str) -> bool:
         for name in sorted((*SEARCH_OPTIONS, *SOURCE_OPTIONS), key=len, reverse=True):
-            if argument == name:
-                value = self._value_of(argument)
-            elif name.startswith("--") and argument.startswith(name + "="):
-                value = argument[len(name) + 1 :]
-            elif not name.startswith("--") and argument.startswith(name):
-                value = argument[len(name) :]
-            else:
+            if not _is_option(argument, name):
                 continue
+            value = self._option_value(argument, name)
             if value is not None:
                 self._pass_path(name, value, argument)
             return True
@@ -264,3 +260,8 @@ def _takes_value(argument: str) -> bool:
 
 def _reason(argument: str) -> str:
     return next((reason for pattern, reason in REASONS if pattern.match(argument)), UNKNOWN)
+
+
+def _is_option(argument: str, name: str) -> bool:
+    """Whether an argument is the option ``name``, alone or with its value: ``-Ix`` and ``--include=x``."""
+    return argument == name or argument.startswith(f"{name}=" if name.startswith("--") else name)

@@ -85,14 +85,6 @@ class UnitStatus(Enum):
     SKIPPED = "skipped"  #: not parsed, with the reason (file missing, time out, crash, out of memory)
 
 
-class SourceLocation(NamedTuple):
-    """A place in a source file; ``file`` relative to the scanned root, or absolute outside of it."""
-
-    file: str
-    line: int
-    column: int
-
-
 class Node(NamedTuple):
     """One floating-point operation of a function instance.
 

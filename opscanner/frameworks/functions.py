@@ -142,33 +142,6 @@ _ELEMENTARY = [
     "i1",
     "i1e",
 ]
-#: Elementary functions that only choose, compare or change the sign or exponent: exact in any format.
-EXACT = frozenset(
-    [
-        "abs",
-        "fabs",
-        "copysign",
-        "fmax",
-        "fmin",
-        "ceil",
-        "floor",
-        "trunc",
-        "rint",
-        "round",
-        "nearbyint",
-        "frexp",
-        "modf",
-        "ldexp",
-        "scalbn",
-        "ilogb",
-        "logb",
-        "lrint",
-        "llrint",
-        "lround",
-        "llround",
-    ]
-)
-
 #: float32 functions of CUDA's libdevice that compute in float64 inside and narrow (the slow path of their argument
 #: reduction): every ``__nv_*`` function of libdevice.10.bc (nvidia-cuda-nvcc 12.4.131) that holds an fptrunc and no
 #: fpext, as ``scripts/libdevice_casts.py`` lists them.

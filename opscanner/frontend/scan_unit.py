@@ -144,7 +144,7 @@ def peak_rss_mib() -> float:
 
 
 def _scope(command: ClangCommand) -> tuple[str, ...]:
-    """Arguments that may change the meaning of a header: all but the search path of warnings and the like."""
+    """What may change the meaning of a header: units that agree in it share what is known of instances."""
     return (command.cuda_pass, command.configuration, *command.arguments)
 
 
