@@ -12,7 +12,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 from opscanner.errors import DatabaseError
-from opscanner.graph import schema
+from opscanner.graph import schema, schema_conclusions  # noqa: F401  (its tables join the metadata)
 
 #: Read and write alike. A page cache of 256 MiB holds the upper parts of every index of a whole framework's graph.
 _PRAGMAS = ("PRAGMA cache_size=-262144", "PRAGMA temp_store=MEMORY", "PRAGMA mmap_size=1073741824")

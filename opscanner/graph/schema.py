@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 
 #: Goes up whenever a table, a view or the meaning of a column changes; a database of another version is refused.
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 metadata = MetaData()
 

@@ -16,6 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from opscanner.errors import DatabaseError
 from opscanner.graph import connect, schema
 from opscanner.graph.bulk import BULK_TABLES, BulkInsert, Ids, largest_ids
+from opscanner.graph.conclusions import delete_conclusions
 from opscanner.graph.memory import ScanMemory, load_memory
 from opscanner.graph.prune import Pruner
 from opscanner.graph.unit_writer import UnitWriter, clear_unit
@@ -156,6 +157,7 @@ class Store:
                 select(table).where(table.c.framework == framework, table.c.version == version, table.c.root == root)
             ).one_or_none()
             if row is not None:
+                delete_conclusions(connection, row.id)
                 same = row.finished is None and all(getattr(row, name) == text for name, text in wanted.items())
                 if same and not fresh:
                     begun = BegunScan(row.id, row.run, resumed=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from opscanner.errors import DatabaseError
+from opscanner.graph import schema
 from opscanner.graph.connect import database_url
 from opscanner.graph.queries import coverage, reading
 from opscanner.graph.store import Store
@@ -48,7 +49,7 @@ def test_another_schema_version_is_refused_with_both_versions(tmp_path: Path, wr
     with sqlite3.connect(database) as connection:
         connection.execute("UPDATE meta SET schema_version = 0")
     error = refusal(database, write=write)
-    assert "has schema version 0; this opscanner reads and writes 2" in error.what
+    assert f"has schema version 0; this opscanner reads and writes {schema.SCHEMA_VERSION}" in error.what
     assert "--db" in error.hint
 
 

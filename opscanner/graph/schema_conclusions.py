@@ -1,0 +1,93 @@
+"""The tables of what is concluded from the graph: operators, the functions attributed to them, findings of rules.
+
+They follow from the facts of ``schema.py`` and the framework's own statements. A scan that goes on deletes them, and
+makes them anew at its end; nothing else in the database refers to them.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import Boolean, Column, Index, String, Table, Text
+
+from opscanner.graph.schema import _id, _int, _ref, _text, _word, metadata
+
+operator = Table(
+    "operator",
+    metadata,
+    _id("Operator."),
+    _ref("scan_id", "scan", "Scan whose framework declares it."),
+    Column("name", String(255), nullable=False, comment="As the framework calls it: elu, elu_backward, EluGrad."),
+    Column(
+        "forward_name",
+        String(255),
+        nullable=False,
+        comment="For a backward operator the forward one's name; for a forward operator its own.",
+    ),
+    _word("direction", "forward or backward."),
+    _word("module_group", "activation, normalization, loss ...: the study's groups of modules."),
+    _ref("file_id", "source_file", "File of its declaration.", nullable=True),
+    _int("line", "Line of its declaration; 0 when unknown."),
+    Index("ux_operator_name", "scan_id", "name", unique=True),
+    comment="One row an operator that a framework declares.",
+)
+
+registration = Table(
+    "registration",
+    metadata,
+    _id("Registration."),
+    _ref("operator_id", "operator", "Operator that is served."),
+    _word("kind", "native_functions, structured_impl, register_dispatch, register_kernel_builder ..."),
+    _word("device", "cpu, cuda, or any."),
+    Column(
+        "formats", String(255), nullable=False, comment="Formats it serves, comma-separated; empty: not said there."
+    ),
+    _text("target", "What serves it, as written: a function, a stub, a kernel class."),
+    _ref("file_id", "source_file", "File of the statement.", nullable=True),
+    _int("line", "Line of the statement."),
+    Index("ix_registration_operator", "operator_id"),
+    comment="One row a statement of the framework that something serves an operator.",
+)
+
+attribution = Table(
+    "attribution",
+    metadata,
+    _id("Attribution."),
+    _ref("operator_id", "operator", "Operator that is served."),
+    _ref("function_id", "function", "Function that serves it."),
+    _ref("registration_id", "registration", "Registration that the path begins with.", nullable=True),
+    _word("device", "cpu, cuda, or any."),
+    _int("distance", "Calls between the registration and the function."),
+    _word("confidence", "certain (clang's call graph all the way) or likely (a step was read from source text)."),
+    Column("path", Text, nullable=False, comment="The path as JSON: a list of [what, file, line], registration first."),
+    Index("ux_attribution", "operator_id", "function_id", "device", unique=True),
+    Index("ix_attribution_function", "function_id"),
+    comment="One row a function that serves an operator: our conclusion, with its evidence.",
+)
+
+finding = Table(
+    "finding",
+    metadata,
+    _id("Finding."),
+    _ref("scan_id", "scan", "Scan it is drawn from."),
+    Column("pattern", String(64), nullable=False, comment="Stable ID of the rule: opscanner patterns explain ID."),
+    _ref("file_id", "source_file", "File of the place."),
+    _int("line", "Line of the place."),
+    _int("column", "Column of the place."),
+    _ref("function_id", "function", "Function that the place stands in."),
+    _ref("cast_site_id", "cast_site", "The cast that the rule judged.", nullable=True),
+    _ref("arithmetic_site_id", "arithmetic_site", "The operation that the rule judged.", nullable=True),
+    _word("from_format", "Format before; for operations the format it is computed in."),
+    _word("to_format", "Format after; for operations the same, or the accumulator's."),
+    _word("confidence", "high, medium or low."),
+    Column("device", Boolean, nullable=False, comment="A device function reaches the place."),
+    _text("chain", "Ids of the nodes that the rule followed, comma-separated, in the order the value flows."),
+    _text("message", "What is seen there, in one sentence."),
+    Index("ix_finding_pattern", "scan_id", "pattern"),
+    Index("ix_finding_function", "function_id"),
+    Index("ix_finding_cast", "cast_site_id"),
+    Index("ix_finding_arithmetic", "arithmetic_site_id"),
+    comment="One row an occurrence of a pattern of precision tuning.",
+)
+
+#: In the order in which their rows can be deleted.
+CONCLUSIONS = (finding, attribution, registration, operator)
+__all__ = ["CONCLUSIONS", "attribution", "finding", "operator", "registration"]
