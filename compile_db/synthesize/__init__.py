@@ -10,7 +10,7 @@ from typing import Protocol
 
 from compile_db.database import CompileDatabase
 from compile_db.errors import CompileDatabaseError
-from compile_db.synthesize import extension, pytorch, sources
+from compile_db.synthesize import extension, pytorch, sources, tensorflow
 from compile_db.synthesize.includes import find_sources
 from compile_db.toolchain import Toolchain
 
@@ -27,21 +27,9 @@ class Synthesizer(Protocol):
     ) -> CompileDatabase: ...
 
 
-def _tensorflow(
-    root: str | os.PathLike[str],
-    cache_dir: str | os.PathLike[str],
-    toolchain: Toolchain,
-    log: Callable[[str], None] = lambda message: None,
-) -> CompileDatabase:
-    raise CompileDatabaseError(
-        "an unbuilt TensorFlow checkout cannot be scanned yet", where=os.fspath(root),
-        hint="run `bazel aquery --output=jsonproto` in it, and give the file as --compile-db",
-    )  # fmt: skip
-
-
 SYNTHESIZERS: dict[str, Synthesizer] = {
     "pytorch": pytorch.synthesize,
-    "tensorflow": _tensorflow,
+    "tensorflow": tensorflow.synthesize,
     "torch_extension": extension.synthesize,
     "sources": sources.synthesize,
 }

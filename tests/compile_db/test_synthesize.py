@@ -67,11 +67,6 @@ def test_a_root_without_sources_is_refused(tmp_path: Path, toolchain: Toolchain,
         synthesize(tmp_path / name, tmp_path / "cache", toolchain)
 
 
-def test_an_unbuilt_tensorflow_is_refused_with_what_works_today(tmp_path: Path, toolchain: Toolchain) -> None:
-    with pytest.raises(CompileDatabaseError, match="aquery"):
-        synthesize(tmp_path, tmp_path / "cache", toolchain, kind="tensorflow")
-
-
 def test_cmake_templates_are_filled_in_as_cmake_does() -> None:
     template = (
         '#cmakedefine A\n#cmakedefine B\n#cmakedefine01 C\n  # cmakedefine D @V@\n#define E() @V@\n#define F "${W}"\n'
