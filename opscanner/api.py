@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from opscanner import __version__
-from opscanner.errors import FrontendError, OpscannerError, UsageError
+from opscanner.errors import DatabaseError, FrontendError, OpscannerError, UsageError
 from opscanner.graph import chains as graph_chains
+from opscanner.graph import findings as graph_findings
 from opscanner.graph import networks, queries, readonly, schema_docs
+from opscanner.graph.flow_graph import scan_ids
 from opscanner.report import chain_text
 from opscanner.results import (
     ArithmeticRow,
@@ -27,6 +29,9 @@ from opscanner.results import (
     Chain,
     Coverage,
     DoctorLine,
+    FindingRow,
+    PatternCount,
+    PatternRow,
     QueryResult,
     ScanSummary,
     UnitRow,
@@ -125,7 +130,7 @@ def casts(
     """Cast sites, in the order of their places. ``file`` is a glob; ``function`` a qualified name or the end of one."""
     _no_operators_yet(operator)
     with queries.reading(database_name(db)) as connection:
-        return queries.find_casts(
+        rows = queries.find_casts(
             connection,
             file=file,
             from_format=from_format,
@@ -133,6 +138,8 @@ def casts(
             function=function,
             framework=framework,
         )
+        patterns = graph_findings.patterns_of_sites(connection, casts=True)
+        return [row._replace(patterns=patterns.get(row.id, ())) for row in rows]
 
 
 def arithmetic(
@@ -150,7 +157,7 @@ def arithmetic(
     """Places where something is computed, with the format it is computed in."""
     _no_operators_yet(operator)
     with queries.reading(database_name(db)) as connection:
-        return queries.find_arithmetic(
+        rows = queries.find_arithmetic(
             connection,
             file=file,
             format_=format,
@@ -159,6 +166,108 @@ def arithmetic(
             operation=operation,
             function=function,
             framework=framework,
+        )
+        patterns = graph_findings.patterns_of_sites(connection, casts=False)
+        return [row._replace(patterns=patterns.get(row.id, ())) for row in rows]
+
+
+def classify(
+    *,
+    db: str | None = None,
+    framework: str | None = None,
+    only: Sequence[str] = (),
+    log: Callable[[str], None] = lambda message: None,
+) -> list[PatternCount]:
+    """Runs the pattern rules over each scan, stores what they find, and gives the counts.
+
+    Parameters
+    ----------
+    only : sequence of str
+        IDs of the patterns whose findings to replace; all by default.
+
+    Raises
+    ------
+    UsageError
+        When there is no pattern of that ID, or no scan of that framework.
+    """
+    from opscanner.patterns import catalog, run
+
+    for name in only:
+        catalog.find_rule(name)
+    database = database_name(db)
+    with queries.reading(database) as connection:
+        scans = scan_ids(connection, framework)
+        if not scans:
+            raise UsageError(f"the database holds no scan of {framework or 'anything'}", "opscanner coverage")
+    for scan_id in scans:
+        run.conclude(database, scan_id, only, log)
+    with queries.reading(database) as connection:
+        counts = graph_findings.count_patterns(connection, scans)
+    return [count for count in counts if not only or count.pattern in only]
+
+
+def patterns(*, db: str | None = None) -> list[PatternRow]:
+    """The pattern rules, with the number of their findings where there is a database that holds some."""
+    from opscanner.patterns.catalog import all_rules
+
+    found: dict[str, int] | None
+    try:
+        with queries.reading(database_name(db)) as connection:
+            found = graph_findings.count_findings(connection)
+    except DatabaseError:
+        if db is not None:
+            raise
+        found = None
+    return [
+        PatternRow(one.rule.id, one.judges, one.rule.title, None if found is None else found.get(one.rule.id, 0))
+        for one in all_rules()
+    ]
+
+
+def explain_pattern(name: str) -> str:
+    """The manual page of a pattern rule, with its examples.
+
+    Raises
+    ------
+    UsageError
+        When there is no pattern of that ID.
+    """
+    from opscanner.patterns import catalog, manual
+
+    return manual.page(catalog.find_rule(name))
+
+
+def patterns_markdown() -> str:
+    """The manual pages of all pattern rules, as docs/patterns.md."""
+    from opscanner.patterns import manual
+
+    return manual.markdown()
+
+
+def findings(
+    pattern: str | None = None,
+    *,
+    db: str | None = None,
+    operator: str | None = None,
+    file: str | None = None,
+    function: str | None = None,
+    framework: str | None = None,
+    confidence: str | None = None,
+) -> list[FindingRow]:
+    """What the rules found, in the order of the places; filters as for :func:`casts`."""
+    from opscanner.patterns.catalog import find_rule
+
+    if pattern is not None:
+        find_rule(pattern)
+    with queries.reading(database_name(db)) as connection:
+        return graph_findings.find_findings(
+            connection,
+            pattern=pattern,
+            operator=operator,
+            file=file,
+            function=function,
+            framework=framework,
+            confidence=confidence,
         )
 
 

@@ -66,6 +66,7 @@ class ArithmeticRow(NamedTuple):
     constant: bool
     reached_from: str
     operators: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The object that ``opscanner arithmetic --format json`` prints."""
@@ -81,7 +82,81 @@ class ArithmeticRow(NamedTuple):
             "accumulator": self.accumulator,
             "pass": self.reached_from,
             "operators": list(self.operators),
+            "patterns": list(self.patterns),
         }
+
+
+class FindingRow(NamedTuple):
+    """An occurrence of a pattern. ``chain`` are ids of nodes, comma-separated, in the order the value flows."""
+
+    id: int
+    pattern: str
+    framework: str
+    version: str
+    file: str
+    line: int
+    column: int
+    function: str
+    from_format: str
+    to_format: str
+    confidence: str
+    reached_from: str
+    is_primary: bool
+    message: str
+    cast_id: int | None
+    arithmetic_id: int | None
+    node_id: int
+    chain: str
+
+    def as_json(self) -> dict[str, Any]:
+        """The object that ``opscanner patterns show --format json`` prints."""
+        return {
+            "id": self.id,
+            "pattern": self.pattern,
+            "framework": self.framework,
+            "file": self.file,
+            "line": self.line,
+            "column": self.column,
+            "function": self.function,
+            "from": self.from_format,
+            "to": self.to_format,
+            "confidence": self.confidence,
+            "pass": self.reached_from,
+            "primary": self.is_primary,
+            "message": self.message,
+            "cast": self.cast_id,
+            "arithmetic": self.arithmetic_id,
+            "node": self.node_id,
+            "chain": [int(node) for node in self.chain.split(",") if node],
+        }
+
+
+class PatternRow(NamedTuple):
+    """A pattern rule; ``findings`` is None where no database was asked."""
+
+    id: str
+    judges: str
+    title: str
+    findings: int | None
+
+    def as_json(self) -> dict[str, Any]:
+        """The object that ``opscanner patterns --format json`` prints."""
+        return self._asdict()
+
+
+class PatternCount(NamedTuple):
+    """How often a scan shows a pattern; ``primary`` counts places whose category it is, ``formats`` is by formats."""
+
+    framework: str
+    version: str
+    pattern: str
+    findings: int
+    primary: int
+    high: int
+    medium: int
+    low: int
+    device: int
+    formats: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -250,3 +325,108 @@ class DoctorLine(NamedTuple):
     found: bool
     detail: str
     costs: str
+
+
+class PathStep(NamedTuple):
+    """One step from a registration to a function: a statement, a function, a stub."""
+
+    what: str
+    file: str
+    line: int
+
+
+class OperatorSummary(NamedTuple):
+    """A row of ``opscanner operators``; functions, casts and 16-bit arithmetic of operators that it calls count too."""
+
+    id: int
+    framework: str
+    version: str
+    name: str
+    forward_name: str
+    direction: str
+    module_group: str
+    file: str | None
+    line: int
+    registrations: int
+    functions: int
+    casts: int
+    arithmetic_16bit: int
+
+    def as_json(self) -> dict[str, Any]:
+        """The object that ``opscanner operators --format json`` prints."""
+        return {name: value for name, value in self._asdict().items() if name != "id"}
+
+
+class OperatorRegistration(NamedTuple):
+    """A statement that something serves an operator."""
+
+    kind: str
+    device: str
+    formats: tuple[str, ...]
+    target: str
+    file: str
+    line: int
+
+
+class OperatorFunction(NamedTuple):
+    """A function that serves an operator; ``through`` names the operator in between that is called, if any.
+
+    ``casts`` and ``arithmetic_16bit`` are lines of the function that hold a cast (of no constant), and that compute in
+    16 bit.
+    """
+
+    through: str
+    device: str
+    function: str
+    file: str
+    line: int
+    distance: int
+    confidence: str
+    formats: tuple[str, ...]
+    path: tuple[PathStep, ...]
+    casts: tuple[int, ...]
+    arithmetic_16bit: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class OperatorDetails:
+    """All that is known of one operator of one scan. ``delegations`` are operators that it calls, with the way."""
+
+    operator: OperatorSummary
+    registrations: tuple[OperatorRegistration, ...]
+    delegations: tuple[tuple[str, tuple[PathStep, ...]], ...]
+    functions: tuple[OperatorFunction, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """The object that ``opscanner operators NAME --format json`` prints."""
+        return {
+            **self.operator.as_json(),
+            "registrations": [row._asdict() for row in self.registrations],
+            "delegations": [
+                {"operator": name, "path": [step._asdict() for step in path]} for name, path in self.delegations
+            ],
+            "serving": [
+                {**row._asdict(), "path": [step._asdict() for step in row.path]} for row in self.functions
+            ],
+        }
+
+
+class AttributionRate(NamedTuple):
+    """Which part of a scan's cast sites outside of shared headers reaches an operator."""
+
+    framework: str
+    version: str
+    cast_sites: int
+    attributed_cast_sites: int
+    functions: int
+    attributed_functions: int
+    shared_headers: int
+
+    @property
+    def rate(self) -> float:
+        """Attributed cast sites, from 0 to 1; 1 where there is none to attribute."""
+        return self.attributed_cast_sites / self.cast_sites if self.cast_sites else 1.0
+
+    def as_json(self) -> dict[str, Any]:
+        """The object that ``opscanner operators --rate --format json`` prints."""
+        return {**self._asdict(), "rate": round(self.rate, 4)}

@@ -23,6 +23,7 @@ from opscanner.errors import OpscannerError, UsageError
 from opscanner.graph.queries import coverage, matches, reading
 from opscanner.graph.store import FinishedUnit, Store
 from opscanner.ir import CudaPass, UnitResult, UnitStatus, storable
+from opscanner.patterns.run import conclude as conclude_patterns
 from opscanner.results import Coverage, ScanSummary
 
 Passes = Literal["auto", "device", "host", "both"]
@@ -301,6 +302,7 @@ def run_scan(
                     progress(Progress(done, total, unit))
         complete = not request.only and request.root.is_dir()
         store.finish_scan(begun.id, complete=complete, cuda_passes=("none", *_PASSES[request.passes]))
+    conclude_patterns(request.database, begun.id, log=log)
     with reading(request.database) as connection:
         report = coverage(connection, begun.id)[0]
     return ScanSummary(request.database, done, resumed, time.monotonic() - started, report, _warnings(plan, report))

@@ -21,6 +21,8 @@ COMMANDS = {
     "casts": ("casts", "List places where a floating-point format changes."),
     "arithmetic": ("arithmetic", "List places where something is computed, with its format."),
     "chains": ("chains", "Draw the def-use chains through a cast."),
+    "classify": ("classify", "Find patterns of precision tuning in what was scanned."),
+    "patterns": ("patterns", "List or explain the patterns, or show what was found of them."),
     "sql": ("sql", "Run a read-only SQL query."),
     "graph": ("graph", "Export the graph, or a part of it, as GraphML or JSON."),
     "coverage": ("coverage", "Show how much was seen, and what was not."),

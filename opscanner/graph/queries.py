@@ -13,6 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from opscanner.errors import DatabaseError, UsageError
 from opscanner.graph import connect, schema, views
+from opscanner.graph.view import View
 from opscanner.results import ArithmeticRow, CastRow, Coverage, UnitRow
 
 
@@ -37,7 +38,7 @@ def reading(database: str) -> Iterator[Connection]:
         engine.dispose()
 
 
-def _view(view: views.View) -> TableClause:
+def _view(view: View) -> TableClause:
     return table(view.name, *(column(name) for name in view.columns))
 
 
@@ -120,7 +121,7 @@ def find_arithmetic(
 ) -> list[ArithmeticRow]:
     """Places of arithmetic in their order."""
     view = _view(views.ARITHMETIC)
-    names = [name for name in ArithmeticRow._fields if name != "operators"]
+    names = [name for name in ArithmeticRow._fields if name not in ("operators", "patterns")]
     names[names.index("reached_from")] = "pass"
     query = select(*(view.c[name] for name in names))
     values = {

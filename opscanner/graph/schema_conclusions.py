@@ -54,13 +54,42 @@ attribution = Table(
     _ref("operator_id", "operator", "Operator that is served."),
     _ref("function_id", "function", "Function that serves it."),
     _ref("registration_id", "registration", "Registration that the path begins with.", nullable=True),
-    _word("device", "cpu, cuda, or any."),
-    _int("distance", "Calls between the registration and the function."),
+    _word("device", "cpu or cuda."),
+    _int("distance", "Steps between the registration and the function."),
     _word("confidence", "certain (clang's call graph all the way) or likely (a step was read from source text)."),
+    Column(
+        "formats",
+        String(255),
+        nullable=False,
+        comment="Formats that template parameters of the instances reached are bound to, comma-separated.",
+    ),
     Column("path", Text, nullable=False, comment="The path as JSON: a list of [what, file, line], registration first."),
     Index("ux_attribution", "operator_id", "function_id", "device", unique=True),
     Index("ix_attribution_function", "function_id"),
-    comment="One row a function that serves an operator: our conclusion, with its evidence.",
+    comment="One row a function that serves an operator: our conclusion, with its evidence. Functions without casts "
+    "or arithmetic that are no kernels are left out, and those of shared_function.",
+)
+
+delegation = Table(
+    "delegation",
+    metadata,
+    _id("Delegation."),
+    _ref("operator_id", "operator", "Operator that calls."),
+    _ref("target_id", "operator", "Operator called, directly or through others: what serves it serves the caller."),
+    _int("distance", "Operators on the way, the target included."),
+    Column("path", Text, nullable=False, comment="The path as JSON: a list of [what, file, line], registration first."),
+    Index("ux_delegation", "operator_id", "target_id", unique=True),
+    Index("ix_delegation_target", "target_id"),
+    comment="One row an operator that a composite operator calls by its public name (layer_norm: native_layer_norm).",
+)
+
+shared_function = Table(
+    "shared_function",
+    metadata,
+    _ref("function_id", "function", "Function.", key=True),
+    _ref("scan_id", "scan", "Scan that saw it."),
+    _int("operators", "How many operators reach it."),
+    comment="One row a function that so many operators reach that naming them tells nothing; it has no attributions.",
 )
 
 finding = Table(
@@ -79,6 +108,13 @@ finding = Table(
     _word("to_format", "Format after; for operations the same, or the accumulator's."),
     _word("confidence", "high, medium or low."),
     Column("device", Boolean, nullable=False, comment="A device function reaches the place."),
+    Column(
+        "is_primary",
+        Boolean,
+        nullable=False,
+        comment="Of the patterns found at the place the most special one: it gives the place its category.",
+    ),
+    _ref("node_id", "node", "The cast or operation, in the function instance where the rule is surest."),
     _text("chain", "Ids of the nodes that the rule followed, comma-separated, in the order the value flows."),
     _text("message", "What is seen there, in one sentence."),
     Index("ix_finding_pattern", "scan_id", "pattern"),
@@ -89,5 +125,5 @@ finding = Table(
 )
 
 #: In the order in which their rows can be deleted.
-CONCLUSIONS = (finding, attribution, registration, operator)
-__all__ = ["CONCLUSIONS", "attribution", "finding", "operator", "registration"]
+CONCLUSIONS = (finding, attribution, delegation, shared_function, registration, operator)
+__all__ = ["CONCLUSIONS", "attribution", "delegation", "finding", "operator", "registration", "shared_function"]

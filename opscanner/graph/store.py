@@ -127,6 +127,12 @@ class Store:
             self._memories[scan_id] = load_memory(connection, scan_id)
         return self._memories[scan_id]
 
+    @contextlib.contextmanager
+    def concluding(self) -> Iterator[Connection]:
+        """A transaction in which conclusions are written, under the same lock as units."""
+        with self._transaction() as connection:
+            yield connection
+
     def begin_scan(
         self,
         framework: str,

@@ -6,23 +6,13 @@ whose columns nobody asks for, and still begins with the name when a filter name
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, FromClause, Select, and_, case, func, literal_column, select
+from sqlalchemy import ColumnElement, Connection, FromClause, and_, case, func, literal_column, select
 
 from opscanner.graph import schema
-
-
-@dataclass(frozen=True)
-class View:
-    """A view: its rows in one sentence, its query, and what each column says."""
-
-    name: str
-    comment: str
-    query: Select[Any]
-    columns: dict[str, str]
-
+from opscanner.graph.view import View
+from opscanner.graph.views_findings import FINDINGS, PATTERNS_SUMMARY
 
 _scan, _unit, _function, _instance = (
     schema.scan, schema.translation_unit, schema.function, schema.function_instance,
@@ -335,7 +325,8 @@ def _calls() -> View:
 
 
 VIEWS: tuple[View, ...] = (
-    CASTS, ARITHMETIC, CAST_INSTANCES, _chain_steps(), FUNCTIONS, _calls(), UNITS, FORMATS_SUMMARY,
+    CASTS, ARITHMETIC, CAST_INSTANCES, _chain_steps(), FUNCTIONS, _calls(), UNITS, FORMATS_SUMMARY, FINDINGS,
+    PATTERNS_SUMMARY,
 )  # fmt: skip
 
 

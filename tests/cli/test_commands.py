@@ -18,7 +18,7 @@ CAST_KEYS = [
 ]  # fmt: skip
 ARITHMETIC_KEYS = [
     "framework", "file", "line", "column", "function", "operation", "category", "format", "accumulator", "pass",
-    "operators",
+    "operators", "patterns",
 ]  # fmt: skip
 SCANNED = pytest.mark.usefixtures("scanned")
 
@@ -46,7 +46,7 @@ def test_casts_prints_the_objects_that_scripts_depend_on(run: Any) -> None:
         "written_type": "acc_t",
         "pass": "device",
         "operators": [],
-        "patterns": [],
+        "patterns": ["widened-arithmetic"],
     }
     assert [(row["line"], row["pass"]) for row in found] == [(11, "device"), (12, "device"), (31, "host")]
 

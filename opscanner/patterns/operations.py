@@ -1,0 +1,115 @@
+"""What the nodes of the graph do to precision: which round, which are elementary functions, which accumulate."""
+
+from __future__ import annotations
+
+import re
+
+from opscanner.frameworks.functions import elementary_function
+from opscanner.graph.flow_graph import FlowGraph
+from opscanner.patterns.words import words_of_function
+
+#: Elementary functions whose result is exact: they choose, change a sign, split a number or give an integer
+#: (IEEE 754-2019, 5.3.1, 5.5.1, 9.2: remainder and scaling by powers of two are exact too, underflow aside).
+EXACT_FUNCTIONS = frozenset(
+    (
+        "abs", "fabs", "ceil", "floor", "trunc", "round", "rint", "nearbyint", "lrint", "llrint", "lround", "llround",
+        "fmax", "fmin", "copysign", "fmod", "remainder", "remquo", "modf", "frexp", "ldexp", "scalbn", "logb", "ilogb",
+        "nextafter",
+    )
+)  # fmt: skip
+#: Functions that IEEE 754-2019 asks to round correctly (5.4.1): as exact as a single + or *.
+ROUNDED_ONCE = frozenset(("sqrt", "fma"))
+#: Names of functions that merge two partial results of a reduction or a scan.
+_COMBINING = frozenset(
+    (
+        "reduce", "reducer", "combine", "merge", "welford", "accumulate", "accumulator", "cumsum", "cumprod",
+        "scan", "sum", "plus",
+    )
+)  # fmt: skip
+#: Names of calls that reduce over the threads of a warp, a block or a whole array.
+_REDUCING_CALL = re.compile(
+    r"(?:block_?reduce|warp_?reduce|warp_?sum|block_?sum|BlockScan|WarpScan|InclusiveS|ExclusiveS|DeviceReduce|reduce_by_key"
+    r"|inclusive_scan|exclusive_scan|transform_reduce|accumulate|ilpReduce|blockReduceSum)",
+    re.IGNORECASE,
+)
+_KEEPING = frozenset(("variable", "load", "store", "selection", "parameter", "call", "return", "cast"))
+SIXTEEN_BIT = frozenset(("float16", "bfloat16"))
+
+
+def elementary(graph: FlowGraph, node: int) -> str:
+    """Name of the elementary function that a node computes, as the C library spells it; empty for others."""
+    if graph.kind[node] != "math_call":
+        return ""
+    return elementary_function(graph.operation[node]) or graph.operation[node]
+
+
+def is_inexact_function(graph: FlowGraph, node: int) -> bool:
+    """True for exp, log, pow, sqrt ...; False for floor, abs, max and the like, which lose nothing."""
+    name = elementary(graph, node)
+    return bool(name) and name not in EXACT_FUNCTIONS
+
+
+def is_transcendental(graph: FlowGraph, node: int) -> bool:
+    """True for functions that no library rounds correctly: exp, log, pow, tanh ..., not sqrt."""
+    return is_inexact_function(graph, node) and elementary(graph, node) not in ROUNDED_ONCE
+
+
+def changes_sign(graph: FlowGraph, node: int) -> bool:
+    """True for a unary minus, which is exact: a ``-`` whose one operand is a single node."""
+    if graph.kind[node] != "arithmetic" or graph.operation[node] != "-":
+        return False
+    return len({source for source, flow in graph.predecessors[node] if flow == "def_use"}) == 1
+
+
+def is_rounding_arithmetic(graph: FlowGraph, node: int) -> bool:
+    """True for + - * / and fma whose result is rounded."""
+    return graph.kind[node] == "arithmetic" and not changes_sign(graph, node)
+
+
+def accumulates(graph: FlowGraph, node: int) -> str:
+    """How a node adds to a running sum or product: ``loop``, ``atomic``, ``combine``, ``call``, or not (empty).
+
+    ``loop`` is a value carried round a loop (``sum += x``, ``sum = sum + x``), ``atomic`` an atomic addition,
+    ``combine`` an addition in a function whose name says that it merges partial results (a reducer's ``combine``,
+    a warp's sum), ``call`` a call whose name says the same and whose body was not seen.
+    """
+    kind, operation = graph.kind[node], graph.operation[node]
+    if kind == "reduction":
+        return "loop" if operation in ("+", "-", "*", "fma") else ""
+    if kind == "atomic":
+        return "atomic" if operation in ("add", "sub", "mul") else ""
+    if kind == "arithmetic" and operation in ("+", "-", "fma"):
+        if _carried(graph, node):
+            return "loop"
+        if (
+            operation != "-"
+            and not _COMBINING.isdisjoint(words_of_function(graph.instance[node].function))
+            and not changes_sign(graph, node)
+        ):
+            return "combine"
+    if kind == "call" and _REDUCING_CALL.search(operation) and not body_was_seen(graph, node):
+        return "call"
+    return ""
+
+
+def body_was_seen(graph: FlowGraph, call: int) -> bool:
+    """True when the function that a call node calls was followed: its returned value flows back."""
+    return any(flow == "return" for _, flow in graph.predecessors[call])
+
+
+def _carried(graph: FlowGraph, node: int) -> bool:
+    """True when a sum comes back to itself round a loop with nothing else done to it on the way."""
+    waiting, seen = [(node, False)], {node}
+    while waiting and len(seen) < 40:
+        here, carried = waiting.pop()
+        for target, flow in graph.successors[here]:
+            if flow not in ("def_use", "loop_carried"):
+                continue
+            looped = carried or flow == "loop_carried"
+            if target == node:
+                if looped:
+                    return True
+            elif target not in seen and graph.kind[target] in _KEEPING:
+                seen.add(target)
+                waiting.append((target, looped))
+    return False

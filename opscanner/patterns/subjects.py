@@ -1,0 +1,188 @@
+"""What a rule judges: a cast or an operation of one function instance, with the ways its value takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+
+from opscanner.graph.flow_graph import CastFacts, FlowGraph, InstanceFacts
+from opscanner.patterns import operations
+from opscanner.patterns.slices import Slice, Step, backward, forward
+from opscanner.patterns.words import words_of, words_of_function
+
+#: Kinds whose operation is a name that the author chose.
+_ORIGINS = frozenset(("load", "parameter", "capture", "literal"))
+_NAMED = frozenset(("parameter", "capture", "variable", "load", "call"))
+
+
+class Subject:
+    """A node that rules judge. Slices are made when a rule asks for them, and kept for the next rule."""
+
+    def __init__(self, graph: FlowGraph, node: int) -> None:
+        self.graph = graph
+        self.node = node
+
+    @property
+    def instance(self) -> InstanceFacts:
+        """The function instance it stands in."""
+        return self.graph.instance[self.node]
+
+    @property
+    def device(self) -> bool:
+        """A device function reaches it, outside of branches that constants rule out."""
+        return self.instance.device and self.graph.reached[self.node]
+
+    @property
+    def function(self) -> str:
+        """Qualified name of its function."""
+        return self.instance.function
+
+    @cached_property
+    def forward(self) -> Slice:
+        """Where its value goes."""
+        return forward(self.graph, self.node)
+
+    @cached_property
+    def backward(self) -> Slice:
+        """Where its value comes from."""
+        return backward(self.graph, self.node)
+
+    @cached_property
+    def function_words(self) -> frozenset[str]:
+        """Words in the names of the function, its class and its file."""
+        file = self.instance.file.rsplit("/", 1)[-1].split(".")[0]
+        return words_of_function(self.function) | words_of(file)
+
+    def names(self, slice_: Slice, *, operations: int = 2) -> Iterator[tuple[int, str]]:
+        """Steps and names on a slice that the author chose, as far as so many operations away; the start's too."""
+        graph = self.graph
+        for index, step in enumerate(slice_.steps):
+            if step.operations <= operations and graph.kind[step.node] in _NAMED:
+                yield index, graph.operation[step.node]
+
+    def named(self, slice_: Slice, vocabulary: frozenset[str], *, operations: int = 2) -> tuple[int, str]:
+        """Nearest step whose name holds a word of the vocabulary, with that name; (-1, "") when there is none."""
+        for index, name in self.names(slice_, operations=operations):
+            if not vocabulary.isdisjoint(words_of(name)):
+                return index, name
+        return -1, ""
+
+
+class CastSubject(Subject):
+    """A cast, and what is done with the value behind it."""
+
+    @cached_property
+    def cast(self) -> CastFacts:
+        """Formats and form."""
+        facts = self.graph.cast[self.node]
+        assert facts is not None
+        return facts
+
+    @property
+    def from_format(self) -> str:
+        """Format before."""
+        return self.cast.from_format
+
+    @property
+    def to_format(self) -> str:
+        """Format after."""
+        return self.cast.to_format
+
+    def chain(self, index: int = 0) -> tuple[int, ...]:
+        """Nodes from where the value is loaded, or enters, through the cast to a step of the forward slice."""
+        graph = self.graph
+        origin = self.backward.first(graph, lambda step: graph.kind[step.node] in _ORIGINS)
+        before = tuple(reversed(self.backward.path(origin)[1:])) if origin >= 0 else ()
+        return (*before, *self.forward.path(index))
+
+    @property
+    def widens(self) -> bool:
+        """From a floating-point format to a wider one."""
+        return self.cast.direction == "widen"
+
+    @property
+    def narrows(self) -> bool:
+        """From a floating-point format to one that does not hold all its values."""
+        return self.cast.direction == "narrow"
+
+    def _first(self, wanted: Callable[[FlowGraph, int], object], *, operations: int = 6, summed: bool = False) -> int:
+        graph = self.graph
+
+        def right(step: Step) -> bool:
+            return step.operations <= operations and (summed or not step.summed) and bool(wanted(graph, step.node))
+
+        return self.forward.first(graph, right)
+
+    @cached_property
+    def accumulation(self) -> int:
+        """Index, in the forward slice, of the nearest sum that the value enters; -1 when there is none."""
+        return self._first(operations.accumulates)
+
+    @cached_property
+    def inexact_function(self) -> int:
+        """Index of the nearest exp, log, sqrt ...; -1 when there is none before a sum."""
+        return self._first(operations.is_inexact_function)
+
+    @cached_property
+    def arithmetic(self) -> int:
+        """Index of the nearest + - * / that rounds; -1 when there is none before a sum."""
+        return self._first(operations.is_rounding_arithmetic)
+
+    @cached_property
+    def computes(self) -> bool:
+        """Something that rounds is done with the value, as far as the slice goes."""
+        return self.accumulation >= 0 or self.inexact_function >= 0 or self.arithmetic >= 0
+
+
+class OperationSubject(Subject):
+    """Something that is computed: arithmetic, an elementary function, a reduction or an atomic."""
+
+    @property
+    def kind(self) -> str:
+        """arithmetic, math_call, reduction or atomic."""
+        return self.graph.kind[self.node]
+
+    @property
+    def operation(self) -> str:
+        """``+``, ``exp`` ..."""
+        return self.graph.operation[self.node]
+
+    @property
+    def format(self) -> str:
+        """Format it is computed in."""
+        return self.graph.format[self.node]
+
+    @property
+    def accumulator(self) -> str:
+        """For reductions and atomics, the format the sum is held in."""
+        facts = self.graph.computed[self.node]
+        return facts.accumulator if facts is not None else ""
+
+    def chain(self) -> tuple[int, ...]:
+        """The operand that is loaded, or enters, nearest by, and the operation."""
+        graph = self.graph
+        origin = self.backward.first(graph, lambda step: graph.kind[step.node] in _ORIGINS)
+        return tuple(reversed(self.backward.path(origin))) if origin >= 0 else (self.node,)
+
+    @cached_property
+    def rounded_neighbour(self) -> tuple[int, ...]:
+        """Nodes from here to the nearest operation that rounds in the same format, after or before it; or nothing."""
+        graph = self.graph
+
+        def rounds(step: Step) -> bool:
+            node = step.node
+            return (
+                step.operations == 1
+                and graph.format[node] == self.format
+                and (
+                    operations.is_rounding_arithmetic(graph, node)
+                    or operations.is_inexact_function(graph, node)
+                    or bool(operations.accumulates(graph, node))
+                )
+            )
+
+        for slice_, turned in ((self.forward, False), (self.backward, True)):
+            index = slice_.first(graph, rounds)
+            if index >= 0 and not any(graph.cast[node] for node in slice_.path(index)):
+                return tuple(reversed(slice_.path(index))) if turned else slice_.path(index)
+        return ()
