@@ -9,7 +9,8 @@ from compile_db.synthesize.cache import generated
 from compile_db.synthesize.tensorflow_headers import fingerprint
 from compile_db.toolchain import Toolchain
 
-STAND_INS = Path(__file__).resolve().parents[1] / "shim" / "tensorflow"
+# Libraries whose headers Bazel's repositories place elsewhere than a toolkit does.
+MOVED = {"cudnn.h": "third_party/gpus/cudnn/cudnn.h", "nccl.h": "third_party/nccl/nccl.h"}
 # What third_party/gpus/cuda_configure.bzl would write. The values only choose libraries to load at run time.
 CUDA_CONFIG = "third_party/gpus/cuda/cuda_config.h"
 COMPUTE_CAPABILITIES = "CudaVersion(8, 0)"
@@ -25,16 +26,16 @@ def cuda_folder(toolchain: Toolchain, cache_dir: str | os.PathLike[str]) -> Path
     rest = shim / ("cuda_libraries" if toolchain.cuda_version else "no_cuda")
     folders = [*map(Path, toolchain.cuda_include_dirs), rest]
     found = _files_of(folders)
-    stand_ins = _files_of([STAND_INS])
     version = toolchain.cuda_version or "12.0"
     config = _cuda_config(version)
-    digest = fingerprint([config, *(f"{name}={path}" for name, path in sorted({**stand_ins, **found}.items()))])
+    digest = fingerprint([config, *(f"{name}={path}" for name, path in sorted(found.items()))])
 
     def make(folder: Path) -> None:
         for name, path in found.items():
             _link(folder / "third_party/gpus/cuda/include" / name, path)
-        for name, path in stand_ins.items():
-            _link(folder / name, found.get(Path(name).name, path))
+        for name, place in MOVED.items():
+            if name in found:
+                _link(folder / place, found[name])
         (folder / CUDA_CONFIG).write_text(config, encoding="utf-8")
 
     return generated(cache_dir, f"tensorflow-cuda-{version}-{digest}", make)

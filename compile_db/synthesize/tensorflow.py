@@ -17,12 +17,17 @@ from pathlib import Path
 from compile_db.command import CompileCommand
 from compile_db.database import CompileDatabase, SkippedEntry
 from compile_db.errors import CompileDatabaseError
+from compile_db.synthesize import protobuf_stand_in
+from compile_db.synthesize.cache import generated
 from compile_db.synthesize.cuda_folder import cuda_folder
 from compile_db.synthesize.portability import overlay_arguments
-from compile_db.synthesize.tensorflow_headers import checkout_version, find_headers
+from compile_db.synthesize.tensorflow_headers import checkout_version, find_headers, fingerprint
 from compile_db.toolchain import Toolchain
 
 KERNELS = "tensorflow/core/kernels"
+PROTOS = ("tensorflow/core", "tensorflow/tsl", "tensorflow/compiler/xla", "third_party/xla/xla")
+# For libraries that no wheel ships and Bazel fetches.
+STAND_INS = Path(__file__).resolve().parents[1] / "shim" / "tensorflow"
 
 # tf_copts of tensorflow/tensorflow.bzl, for Linux on x86 with CUDA and -c opt. No XLA, TensorRT, oneDNN: none of them
 # has kernels here. EIGEN_USE_* are what most sources define themselves; given to all, all can share one precompiled
@@ -81,9 +86,8 @@ def synthesize(
         )
     headers = find_headers(version, cache_dir, log)
     log(f"generated and third-party headers: TensorFlow {headers.version}, from {headers.origin}")
-    cuda = cuda_folder(toolchain, cache_dir)
-    external = [headers.include / "external" / name for name in EXTERNAL]
-    searched = [checkout, cuda, headers.include, headers.include / "include", *(f for f in external if f.is_dir())]
+    messages = _messages(checkout, headers.include, cache_dir)
+    searched = [checkout, cuda_folder(toolchain, cache_dir), messages, *wheel_folders(headers.include), STAND_INS]
     search = tuple(part for folder in searched for part in ("-I", str(folder)))
     corrected = [checkout, headers.include, *map(Path, toolchain.cuda_include_dirs)]
     overlay = overlay_arguments(corrected, cache_dir)
@@ -103,6 +107,29 @@ def synthesize(
     for entry in skipped:
         log(f"{entry.file} left out: {entry.reason}")
     return CompileDatabase(tuple(commands), skipped, f"synthesized for {checkout}")
+
+
+def wheel_folders(include: Path) -> list[Path]:
+    """Folders to search below a wheel's ``include``."""
+    external = [include / "external" / name for name in EXTERNAL]
+    return [include, include / "include", *(folder for folder in external if folder.is_dir())]
+
+
+def _messages(checkout: Path, include: Path, cache_dir: str | os.PathLike[str]) -> Path:
+    """Headers for the ``.proto`` files of the checkout that the wheel has no ``.pb.h`` of."""
+    paths = [path for folder in PROTOS for path in sorted((checkout / folder).rglob("*.proto"))]
+    names = [str(path.relative_to(checkout)) for path in paths]
+    missing = [name for name in names if not (include / name).with_suffix(".pb.h").is_file()]
+    texts = [(checkout / name).read_text(encoding="utf-8", errors="replace") for name in names]
+    program = Path(protobuf_stand_in.__file__).read_text(encoding="utf-8")
+
+    def make(folder: Path) -> None:
+        for name in missing:
+            header = (folder / name).with_suffix(".pb.h")
+            header.parent.mkdir(parents=True, exist_ok=True)
+            header.write_text(protobuf_stand_in.stand_in(name, checkout), encoding="utf-8")
+
+    return generated(cache_dir, f"tensorflow-messages-{fingerprint([program, *missing, *texts])}", make)
 
 
 def _sources(checkout: Path) -> list[str]:

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from parsing import errors_of, write_source
+from parsing import command_of, errors_of, write_source
 
 from compile_db import CompileDatabase, CompileDatabaseError, Toolchain, synthesize, translate
 from compile_db.synthesize import tensorflow_headers
 from compile_db.synthesize.cuda_folder import cuda_folder
+from compile_db.synthesize.protobuf_stand_in import stand_in
 from compile_db.synthesize.tensorflow_headers import (
     WHEEL_VARIABLE,
     checkout_version,
@@ -191,3 +192,82 @@ def test_cuda_headers_of_several_wheels_stand_under_tensorflows_path(
     assert (include / "crt/host_defines.h").read_text() == "crt"
     assert (include / "cublas_v2.h").is_file()  # the stand-in
     assert '"12"' in (include.parent / "cuda_config.h").read_text()
+
+
+PROTO = """\
+syntax = "proto3";
+package outer.inner;
+import public "types.proto";
+// message NotThis { int32 a = 1; }
+message Parameters {
+  option deprecated = true;
+  enum Mode { NONE = 0; FAST = 1; }
+  message Fusion { double scale = 1; }  /* Fusion { } */
+  reserved 4, 5;
+  repeated int64 in = 6;
+  map<string, Fusion> fusions = 7;
+  oneof choice { Fusion fusion = 8; string Name = 9 [json_name = "a;b"]; }
+  Mode mode = 10;
+  other.Kind kind = 11;
+  repeated string labels = 12;
+}
+service Unused { rpc Do(Parameters) returns (Parameters) { option x = 1; } }
+"""
+# As far as the stand-in needs protobuf's own headers: the abstract base class, and containers.
+PROTOBUF = {
+    "message": """\
+#include <cstddef>
+#include <cstdint>
+namespace google { namespace protobuf {
+class Arena; class Descriptor; struct Metadata {}; namespace internal { class ParseContext; }
+namespace io { class EpsCopyOutputStream; }
+class Message {
+ public:
+  virtual ~Message() {}
+  virtual Message* New(Arena* arena) const = 0;
+  virtual size_t ByteSizeLong() const = 0;
+  virtual Metadata GetMetadata() const = 0;
+};
+}}""",
+    "repeated_field": """\
+namespace google { namespace protobuf {
+template <class T> struct RepeatedField { const T* begin() const; const T* end() const; };
+template <class T> struct RepeatedPtrField { const T* begin() const; const T* end() const; };
+}}""",
+    "map": """\
+namespace google { namespace protobuf {
+template <class K, class V> struct Map { V& operator[](const K&); };
+}}""",
+    "unknown_field_set": "",
+}
+USE = """\
+#include "a/parameters.pb.h"
+using outer::inner::Parameters;
+double use(Parameters& p, const Parameters& q) {
+  p.add_in(q.in(0) + q.in_size());
+  for (long one : q.in()) p.set_in(0, one);
+  p.set_mode(q.mode() == Parameters::FAST ? Parameters::NONE : outer::inner::Parameters_Mode_FAST);
+  p.set_kind(other::A);
+  p.set_name(q.name() + Parameters::Mode_Name(1));
+  *p.add_labels() = q.labels(0);
+  (*p.mutable_fusions())["x"].set_scale(0.5);
+  Parameters copy(q);
+  copy.mutable_fusion()->CopyFrom(q.fusion());
+  return copy.has_fusion() ? copy.fusion().scale() : Parameters::Fusion().scale();
+}
+"""
+
+
+def test_a_proto_without_its_generated_header_gets_one_that_its_users_parse_with(
+    tmp_path: Path, toolchain: Toolchain
+) -> None:
+    write_source(tmp_path, PROTO, "a/parameters.proto")
+    write_source(tmp_path, 'syntax = "proto3";\npackage other;\nenum Kind { A = 0; }\n', "types.proto")
+    for name in ("a/parameters", "types"):
+        write_source(tmp_path, stand_in(f"{name}.proto", tmp_path), f"{name}.pb.h")
+    for name, text in PROTOBUF.items():
+        write_source(tmp_path, f"#pragma once\n{text}\n", f"google/protobuf/{name}.h")
+    write_source(tmp_path, USE, "use.cc")
+    command = command_of(tmp_path, "c++", "-std=c++17", "-I", str(tmp_path), file="use.cc")
+    assert errors_of(translate(command, toolchain)) == []
+    assert "NotThis" not in (tmp_path / "a/parameters.pb.h").read_text()

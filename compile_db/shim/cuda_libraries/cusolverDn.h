@@ -10,3 +10,5 @@ typedef struct cusolverDnParams* cusolverDnParams_t;
 OPSCANNER_FUNCTION(cusolverStatus_t, cusolverDnCreate)
 OPSCANNER_FUNCTION(cusolverStatus_t, cusolverDnDestroy)
 OPSCANNER_FUNCTION(cusolverStatus_t, cusolverDnSetStream)
+OPSCANNER_FUNCTION(cusolverStatus_t, cusolverDnCreateGesvdjInfo)
+OPSCANNER_FUNCTION(cusolverStatus_t, cusolverDnDestroyGesvdjInfo)

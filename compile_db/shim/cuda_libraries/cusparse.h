@@ -15,6 +15,7 @@ typedef struct cusparseMatDescr* cusparseMatDescr_t;
 typedef struct bsrsv2Info* bsrsv2Info_t;
 typedef struct bsrsm2Info* bsrsm2Info_t;
 typedef struct csrgemm2Info* csrgemm2Info_t;
+typedef struct csru2csrInfo* csru2csrInfo_t;
 typedef struct cusparseSpVecDescr* cusparseSpVecDescr_t;
 typedef struct cusparseDnVecDescr* cusparseDnVecDescr_t;
 typedef struct cusparseSpMatDescr* cusparseSpMatDescr_t;
@@ -42,6 +43,8 @@ typedef enum { CUSPARSE_INDEX_BASE_ZERO, CUSPARSE_INDEX_BASE_ONE } cusparseIndex
 typedef enum {
   CUSPARSE_OPERATION_NON_TRANSPOSE, CUSPARSE_OPERATION_TRANSPOSE, CUSPARSE_OPERATION_CONJUGATE_TRANSPOSE
 } cusparseOperation_t;
+typedef enum { CUSPARSE_ACTION_SYMBOLIC, CUSPARSE_ACTION_NUMERIC } cusparseAction_t;
+typedef enum { CUSPARSE_CSR2CSC_ALG_DEFAULT = 1, CUSPARSE_CSR2CSC_ALG1 = 1, CUSPARSE_CSR2CSC_ALG2 } cusparseCsr2CscAlg_t;
 typedef enum { CUSPARSE_DIRECTION_ROW, CUSPARSE_DIRECTION_COLUMN } cusparseDirection_t;
 typedef enum { CUSPARSE_SOLVE_POLICY_NO_LEVEL, CUSPARSE_SOLVE_POLICY_USE_LEVEL } cusparseSolvePolicy_t;
 typedef enum { CUSPARSE_INDEX_16U = 1, CUSPARSE_INDEX_32I = 2, CUSPARSE_INDEX_64I = 3 } cusparseIndexType_t;
@@ -52,7 +55,7 @@ typedef enum {
   CUSPARSE_SPMM_ALG_DEFAULT, CUSPARSE_SPMM_COO_ALG1, CUSPARSE_SPMM_COO_ALG2, CUSPARSE_SPMM_COO_ALG3,
   CUSPARSE_SPMM_COO_ALG4, CUSPARSE_SPMM_CSR_ALG1, CUSPARSE_SPMM_CSR_ALG2, CUSPARSE_SPMM_CSR_ALG3
 } cusparseSpMMAlg_t;
-typedef enum { CUSPARSE_SPGEMM_DEFAULT, CUSPARSE_SPGEMM_CSR_ALG_DETERMINITIC } cusparseSpGEMMAlg_t;
+typedef enum { CUSPARSE_SPGEMM_DEFAULT, CUSPARSE_SPGEMM_CSR_ALG_DETERMINITIC, CUSPARSE_SPGEMM_ALG1 } cusparseSpGEMMAlg_t;
 typedef enum { CUSPARSE_SPSV_ALG_DEFAULT } cusparseSpSVAlg_t;
 typedef enum { CUSPARSE_SPSM_ALG_DEFAULT } cusparseSpSMAlg_t;
 typedef enum { CUSPARSE_SDDMM_ALG_DEFAULT } cusparseSDDMMAlg_t;
@@ -81,6 +84,11 @@ OPSCANNER_FUNCTION(cusparseStatus_t, cusparseDestroyBsrsm2Info)
 OPSCANNER_FUNCTION(cusparseStatus_t, cusparseCreateCsrgemm2Info)
 OPSCANNER_FUNCTION(cusparseStatus_t, cusparseDestroyCsrgemm2Info)
 OPSCANNER_FUNCTION(cusparseStatus_t, cusparseCreateCsr)
+OPSCANNER_FUNCTION(cusparseStatus_t, cusparseCreateConstCsr)
+OPSCANNER_FUNCTION(cusparseStatus_t, cusparseCreateCsru2csrInfo)
+OPSCANNER_FUNCTION(cusparseStatus_t, cusparseDestroyCsru2csrInfo)
+OPSCANNER_FUNCTION(cusparseStatus_t, cusparseCsr2cscEx2)
+OPSCANNER_FUNCTION(cusparseStatus_t, cusparseCsr2cscEx2_bufferSize)
 OPSCANNER_FUNCTION(cusparseStatus_t, cusparseCreateCoo)
 OPSCANNER_FUNCTION(cusparseStatus_t, cusparseCreateDnMat)
 OPSCANNER_FUNCTION(cusparseStatus_t, cusparseCreateDnVec)
