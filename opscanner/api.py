@@ -20,16 +20,19 @@ from opscanner import __version__
 from opscanner.errors import DatabaseError, FrontendError, OpscannerError, UsageError
 from opscanner.graph import chains as graph_chains
 from opscanner.graph import findings as graph_findings
-from opscanner.graph import networks, queries, readonly, schema_docs
+from opscanner.graph import networks, operator_queries, queries, readonly, schema_docs
 from opscanner.graph.flow_graph import scan_ids
 from opscanner.report import chain_text
 from opscanner.results import (
     ArithmeticRow,
+    AttributionRate,
     CastRow,
     Chain,
     Coverage,
     DoctorLine,
     FindingRow,
+    OperatorDetails,
+    OperatorSummary,
     PatternCount,
     PatternRow,
     QueryResult,
@@ -128,8 +131,8 @@ def casts(
     framework: str | None = None,
 ) -> list[CastRow]:
     """Cast sites, in the order of their places. ``file`` is a glob; ``function`` a qualified name or the end of one."""
-    _no_operators_yet(operator)
     with queries.reading(database_name(db)) as connection:
+        serving = _serving(connection, operator, framework, casts=True)
         rows = queries.find_casts(
             connection,
             file=file,
@@ -139,7 +142,12 @@ def casts(
             framework=framework,
         )
         patterns = graph_findings.patterns_of_sites(connection, casts=True)
-        return [row._replace(patterns=patterns.get(row.id, ())) for row in rows]
+        operators = operator_queries.operators_of_sites(connection, casts=True)
+        return [
+            row._replace(patterns=patterns.get(row.id, ()), operators=operators.get(row.id, ()))
+            for row in rows
+            if serving is None or row.id in serving
+        ]
 
 
 def arithmetic(
@@ -155,8 +163,8 @@ def arithmetic(
     framework: str | None = None,
 ) -> list[ArithmeticRow]:
     """Places where something is computed, with the format it is computed in."""
-    _no_operators_yet(operator)
     with queries.reading(database_name(db)) as connection:
+        serving = _serving(connection, operator, framework, casts=False)
         rows = queries.find_arithmetic(
             connection,
             file=file,
@@ -168,7 +176,12 @@ def arithmetic(
             framework=framework,
         )
         patterns = graph_findings.patterns_of_sites(connection, casts=False)
-        return [row._replace(patterns=patterns.get(row.id, ())) for row in rows]
+        operators = operator_queries.operators_of_sites(connection, casts=False)
+        return [
+            row._replace(patterns=patterns.get(row.id, ()), operators=operators.get(row.id, ()))
+            for row in rows
+            if serving is None or row.id in serving
+        ]
 
 
 def classify(
@@ -271,12 +284,59 @@ def findings(
         )
 
 
-def _no_operators_yet(operator: str | None) -> None:
-    if operator is not None:
-        raise UsageError(
-            "kernels are not attributed to operators yet",
-            "filter with --file or --function instead of --operator",
-        )
+def _serving(connection: Any, operator: str | None, framework: str | None, *, casts: bool) -> set[int] | None:
+    """Sites in functions that serve an operator; none for all sites."""
+    if operator is None:
+        return None
+    return operator_queries.sites_serving(connection, operator, framework=framework, casts=casts)
+
+
+def operators(
+    *, db: str | None = None, framework: str | None = None, device: str | None = None
+) -> list[OperatorSummary]:
+    """The operators that the scanned frameworks declare, with how much serves them.
+
+    Parameters
+    ----------
+    device : str
+        ``cpu`` or ``cuda``: only operators with a registration for it.
+    """
+    with queries.reading(database_name(db)) as connection:
+        return operator_queries.find_operators(connection, framework=framework, device=device)
+
+
+def operator(
+    name: str, *, db: str | None = None, framework: str | None = None, device: str | None = None
+) -> list[OperatorDetails]:
+    """What serves an operator, with the path from each registration to each function; one entry a scan that has it.
+
+    Raises
+    ------
+    UsageError
+        When no scan has an operator of that name.
+    """
+    with queries.reading(database_name(db)) as connection:
+        return operator_queries.describe_operator(connection, name, framework=framework, device=device)
+
+
+def attribution_rates(*, db: str | None = None) -> list[AttributionRate]:
+    """Which part of the cast sites outside of shared headers reaches an operator; one row a scan with operators."""
+    with queries.reading(database_name(db)) as connection:
+        return operator_queries.attribution_rates(connection)
+
+
+def conclude_operators(*, db: str | None = None, log: Callable[[str], None] = lambda message: None) -> list[str]:
+    """Concludes the operators of every scan anew, from the sources where they were scanned; gives warnings.
+
+    A scan ends with this by itself; it is for databases of an earlier release of opscanner.
+    """
+    from opscanner.graph import call_graph
+    from opscanner.operators.attribution import conclude
+
+    database = database_name(db)
+    with queries.reading(database) as connection:
+        scans = call_graph.scans(connection)
+    return [warning for scan in scans for warning in conclude(database, scan.id, log)]
 
 
 def chains(

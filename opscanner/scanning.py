@@ -23,6 +23,7 @@ from opscanner.errors import OpscannerError, UsageError
 from opscanner.graph.queries import coverage, matches, reading
 from opscanner.graph.store import FinishedUnit, Store
 from opscanner.ir import CudaPass, UnitResult, UnitStatus, storable
+from opscanner.operators.attribution import conclude as conclude_operators
 from opscanner.patterns.run import conclude as conclude_patterns
 from opscanner.results import Coverage, ScanSummary
 
@@ -302,10 +303,12 @@ def run_scan(
                     progress(Progress(done, total, unit))
         complete = not request.only and request.root.is_dir()
         store.finish_scan(begun.id, complete=complete, cuda_passes=("none", *_PASSES[request.passes]))
+    unread = conclude_operators(request.database, begun.id, log=log)
     conclude_patterns(request.database, begun.id, log=log)
     with reading(request.database) as connection:
         report = coverage(connection, begun.id)[0]
-    return ScanSummary(request.database, done, resumed, time.monotonic() - started, report, _warnings(plan, report))
+    warnings = _warnings(plan, report, unread)
+    return ScanSummary(request.database, done, resumed, time.monotonic() - started, report, warnings)
 
 
 @contextmanager
@@ -355,8 +358,9 @@ def _units(
             yield dataclasses.replace(unit, arguments_hash=hashed)
 
 
-def _warnings(plan: Plan, report: Coverage) -> tuple[str, ...]:
+def _warnings(plan: Plan, report: Coverage, unread: Sequence[str]) -> tuple[str, ...]:
+    known = (*plan.warnings, *unread)
     if not report.missing_bodies:
-        return plan.warnings
+        return known
     lost = f"{report.missing_bodies} function instances have no body in the database: scan again with --rescan"
-    return (*plan.warnings, lost)
+    return (*known, lost)

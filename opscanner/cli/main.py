@@ -20,6 +20,7 @@ COMMANDS = {
     "scan": ("scan", "Scan a source tree into a database."),
     "casts": ("casts", "List places where a floating-point format changes."),
     "arithmetic": ("arithmetic", "List places where something is computed, with its format."),
+    "operators": ("operators", "List operators, or show what serves one and on what evidence."),
     "chains": ("chains", "Draw the def-use chains through a cast."),
     "classify": ("classify", "Find patterns of precision tuning in what was scanned."),
     "patterns": ("patterns", "List or explain the patterns, or show what was found of them."),

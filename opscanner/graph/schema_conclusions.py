@@ -89,7 +89,8 @@ shared_function = Table(
     _ref("function_id", "function", "Function.", key=True),
     _ref("scan_id", "scan", "Scan that saw it."),
     _int("operators", "How many operators reach it."),
-    comment="One row a function that so many operators reach that naming them tells nothing; it has no attributions.",
+    comment="One row a function that serves nearly everyone: of a library that all kernels use (c10), or reached by very "
+    "many operators. It has no attributions.",
 )
 
 finding = Table(

@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, Connection, FromClause, and_, case, func, 
 from opscanner.graph import schema
 from opscanner.graph.view import View
 from opscanner.graph.views_findings import FINDINGS, PATTERNS_SUMMARY
+from opscanner.graph.views_operators import OPERATOR_ARITHMETIC, OPERATOR_CASTS, OPERATOR_FUNCTIONS, OPERATORS
 
 _scan, _unit, _function, _instance = (
     schema.scan, schema.translation_unit, schema.function, schema.function_instance,
@@ -326,7 +327,7 @@ def _calls() -> View:
 
 VIEWS: tuple[View, ...] = (
     CASTS, ARITHMETIC, CAST_INSTANCES, _chain_steps(), FUNCTIONS, _calls(), UNITS, FORMATS_SUMMARY, FINDINGS,
-    PATTERNS_SUMMARY,
+    PATTERNS_SUMMARY, OPERATORS, OPERATOR_FUNCTIONS, OPERATOR_CASTS, OPERATOR_ARITHMETIC,
 )  # fmt: skip
 
 

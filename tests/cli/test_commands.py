@@ -89,10 +89,10 @@ def test_tables_and_csv_have_the_same_columns(run: Any) -> None:
 
 
 @SCANNED
-def test_operators_are_not_there_yet_and_it_says_so(run: Any) -> None:
+def test_an_operator_of_a_scan_without_operators_is_a_usage_error(run: Any) -> None:
     outcome = run("casts", "--operator", "softmax")
     assert outcome.code == 2
-    assert "not attributed to operators yet" in outcome.err
+    assert "holds no operators" in outcome.err
 
 
 @SCANNED

@@ -1,0 +1,91 @@
+"""Expands a file's own function-like macros at file level: many registrations and kernels are written by them.
+
+No preprocessor: conditions are not evaluated (of several definitions the last one that is not empty counts), and only
+uses outside of function bodies are expanded. ``#`` and ``##`` work.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from opscanner.frameworks.source_text import closing, split_arguments
+
+_DEFINE = re.compile(
+    r"^[ \t]*#[ \t]*(?:define[ \t]+(\w+)(\([^)\n\\]*(?:\\\n[^)\n\\]*)*\))?((?:\\\n|[^\n])*)|undef[ \t]+(\w+))",
+    re.MULTILINE,
+)
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+#: Nested uses deeper than this are left as they are.
+MAX_DEPTH = 12
+
+
+class Macro(NamedTuple):
+    """A macro with parameters; ``body`` without line continuations."""
+
+    parameters: tuple[str, ...]
+    body: str
+
+
+class Definition(NamedTuple):
+    """``#define`` or, with no macro, ``#undef`` at an offset."""
+
+    offset: int
+    end: int
+    name: str
+    macro: Macro | None
+
+
+def definitions(code: str) -> Iterator[Definition]:
+    """Macros that a text defines, in order; those without parameters have none here. Comments must be gone."""
+    for match in _DEFINE.finditer(code):
+        if match[4]:
+            yield Definition(match.start(), match.end(), match[4], None)
+        elif match[2] is not None:
+            inner = match[2][1:-1].replace("\\\n", " ")
+            parameters = tuple(word.strip() for word in inner.split(",") if word.strip())
+            yield Definition(
+                match.start(), match.end(), match[1], Macro(parameters, match[3].replace("\\\n", "\n").strip())
+            )
+
+
+def substitute(macro: Macro, arguments: list[str]) -> str:
+    """The body with parameters replaced."""
+    values: dict[str, str] = {}
+    for index, name in enumerate(macro.parameters):
+        if name.endswith("..."):
+            values["__VA_ARGS__"] = ", ".join(arguments[index:])
+        else:
+            values[name] = arguments[index] if index < len(arguments) else ""
+    body = re.sub(
+        r"(?<!#)#\s*([A-Za-z_]\w*)",
+        lambda match: f'"{values[match[1]]}"' if match[1] in values else match[0],
+        macro.body,
+    )
+    body = _IDENTIFIER.sub(lambda match: values.get(match[0], match[0]), body)
+    return re.sub(r"\s*##\s*", "", body)
+
+
+def expand(text: str, macros: Mapping[str, Macro], depth: int = 0) -> str:
+    """The text with every use of a known macro replaced, also inside what that gives."""
+    if depth > MAX_DEPTH:
+        return text
+    pieces, at = [], 0
+    for match in _IDENTIFIER.finditer(text):
+        if match.start() < at or match[0] not in macros:
+            continue
+        opening = re.compile(r"\s*\(").match(text, match.end())
+        if opening is None:
+            continue
+        end = closing(text, opening.end() - 1)
+        if end < 0:
+            continue
+        inner = {name: macro for name, macro in macros.items() if name != match[0]}
+        arguments = [
+            argument if argument in macros else expand(argument, inner, depth + 1)
+            for argument in split_arguments(text[opening.end() : end])
+        ]
+        pieces += [text[at : match.start()], expand(substitute(macros[match[0]], arguments), inner, depth + 1)]
+        at = end + 1
+    return "".join((*pieces, text[at:])) if pieces else text

@@ -1,0 +1,261 @@
+"""What a registration reaches: through the text where clang saw nothing, through clang's calls everywhere else.
+
+Two graphs are walked as one. Places (``frameworks.declarations``) are functions, stubs and classes read from text;
+function instances are clang's. A place leads to the instances of the function that it is; an instance leads to its
+callees, and to functions of other units that its text names, which clang, seeing one unit at a time, could not follow.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from opscanner.frameworks.declarations import Declarations, DeclaredRegistration, Device, Place, PlaceKind
+from opscanner.graph.call_graph import CallGraph, FunctionRow
+
+
+class Step(NamedTuple):
+    """One step of a path, as it is stored."""
+
+    what: str
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A function that a registration reaches, on the shortest way."""
+
+    function: int
+    registration: int
+    distance: int
+    certain: bool
+    formats: tuple[str, ...]
+    path: tuple[Step, ...]
+
+
+class _Arrival(NamedTuple):
+    """How the walk came to a node: from which one (0: from a registration), and whether a step was text's."""
+
+    previous: int
+    registration: int
+    distance: int
+    certain: bool
+
+
+class Reach:
+    """Walks from registrations to functions.
+
+    Nodes are one kind of number: place ``n`` is ``n + 1``, instance ``n`` is ``-n``; 0 is none.
+
+    Parameters
+    ----------
+    declared : Declarations
+    graph : CallGraph
+    """
+
+    def __init__(self, declared: Declarations, graph: CallGraph) -> None:
+        self._declared, self._graph = declared, graph
+        self._places: Sequence[Place] = declared.places
+        self._instances_of: dict[int, list[int]] = defaultdict(list)
+        for instance in graph.instances.values():
+            self._instances_of[instance.function].append(instance.id)
+        self._formats = {
+            text: tuple(part.partition("=")[2] for part in text.split(", ") if "=" in part)
+            for text in {instance.bindings for instance in graph.instances.values()}
+        }
+        self._by_file: dict[str, dict[str, list[FunctionRow]]] = defaultdict(lambda: defaultdict(list))
+        self._by_name: dict[str, list[FunctionRow]] = defaultdict(list)
+        self._by_class: dict[str, list[FunctionRow]] = defaultdict(list)
+        for function in graph.functions.values():
+            name = _short_name(function.name)
+            self._by_file[function.file][name].append(function)
+            self._by_name[name].append(function)
+            for part in function.name.split("::")[:-1]:
+                self._by_class[part].append(function)
+        self._text_of = self._enclosing()
+        self._entries = [self._functions_of(place) for place in self._places]
+        self._next_text: dict[int, list[int]] = {}
+
+    # -- joining text and clang's functions ------------------------------------------------------------------------
+
+    def _functions_of(self, place: Place) -> list[int]:
+        """Ids of clang's functions that a place is."""
+        if place.kind is PlaceKind.FUNCTION:
+            return [function.id for function in self._same(place)]
+        if place.kind is PlaceKind.CLASS:
+            return [function.id for function in self._by_class.get(place.name, ())]
+        return []
+
+    def _same(self, place: Place) -> Iterable[FunctionRow]:
+        if not place.file:
+            return self._by_name.get(place.name, ())
+        named = self._by_file[place.file].get(place.name, []) if place.file in self._by_file else []
+        if not place.end_line:
+            return named
+        exact = [function for function in named if function.line == place.line]
+        return exact or [function for function in named if place.line <= function.line <= place.end_line]
+
+    def _enclosing(self) -> dict[int, int]:
+        """By function, the innermost place whose body it stands in."""
+        by_file: dict[str, list[int]] = defaultdict(list)
+        for index, place in enumerate(self._places):
+            if place.kind is PlaceKind.FUNCTION and place.mentions and place.end_line:
+                by_file[place.file].append(index)
+        found: dict[int, int] = {}
+        for file, names in self._by_file.items():
+            for name, functions in names.items():
+                for function in functions:
+                    around = [
+                        index
+                        for index in by_file.get(file, ())
+                        if self._places[index].line <= function.line <= self._places[index].end_line
+                        and (self._places[index].name == name or self._places[index].line < function.line)
+                    ]
+                    if around:
+                        found[function.id] = max(around, key=lambda index: self._places[index].line)
+        return found
+
+    # -- walking ---------------------------------------------------------------------------------------------------
+
+    def served(self, registrations: Sequence[int], device: Device) -> list[Reached]:
+        """Functions that registrations reach on a device, each once; only those that tell something.
+
+        Parameters
+        ----------
+        registrations : indices into the declarations' registrations
+        """
+        arrivals = self._walk(registrations, device)
+        best: dict[int, tuple[int, _Arrival]] = {}
+        formats: dict[int, set[str]] = defaultdict(set)
+        instances, telling = self._graph.instances, self._graph.telling
+        for node, arrival in arrivals.items():
+            if node > 0:
+                continue
+            instance = instances[-node]
+            function = instance.function
+            if function not in telling:
+                continue
+            formats[function].update(self._formats[instance.bindings])
+            if function not in best:
+                best[function] = node, arrival
+        return [
+            Reached(
+                function,
+                arrival.registration,
+                arrival.distance,
+                arrival.certain,
+                tuple(sorted(formats[function])),
+                self._path(node, arrivals),
+            )
+            for function, (node, arrival) in best.items()
+        ]
+
+    def _walk(self, registrations: Sequence[int], device: Device) -> dict[int, _Arrival]:
+        arrivals: dict[int, _Arrival] = {}
+        queue: deque[int] = deque()
+        # A device's own registrations first: where several lead to one place, theirs is the evidence.
+        fitting = [index for index in registrations if self._declared.registrations[index].device in (device, "any")]
+        for index in sorted(fitting, key=lambda index: self._declared.registrations[index].device == "any"):
+            for place in self._declared.registrations[index].places:
+                if self._fits(place, device) and place + 1 not in arrivals:
+                    arrivals[place + 1] = _Arrival(0, index, 0, True)
+                    queue.append(place + 1)
+        while queue:
+            node = queue.popleft()
+            arrival = arrivals[node]
+            registration, distance, certain = arrival.registration, arrival.distance + 1, arrival.certain
+            if node < 0:
+                for callee, _line in self._graph.callees.get(-node, ()):
+                    if -callee not in arrivals:
+                        arrivals[-callee] = _Arrival(node, registration, distance, certain)
+                        queue.append(-callee)
+                text = self._text_of.get(self._graph.instances[-node].function)
+                following: Sequence[int] = self._elsewhere(text) if text is not None else ()
+            else:
+                stub = self._places[node - 1].kind is PlaceKind.STUB
+                for function in self._entries[node - 1]:
+                    for instance in self._instances_of[function]:
+                        if -instance not in arrivals:
+                            # The same function, seen by clang: no step.
+                            arrivals[-instance] = _Arrival(node, registration, arrival.distance, certain)
+                            queue.append(-instance)
+                following = self._elsewhere(node - 1) if self._entries[node - 1] else self._mentioned(node - 1)
+                certain = certain and stub
+            for target in following:
+                if target + 1 not in arrivals and self._fits(target, device):
+                    arrivals[target + 1] = _Arrival(node, registration, distance, certain and node > 0)
+                    queue.append(target + 1)
+        return arrivals
+
+    def _mentioned(self, place: int) -> list[int]:
+        return [
+            mention.target
+            for mention in self._places[place].mentions
+            if self._places[mention.target].kind is not PlaceKind.OPERATOR
+        ]
+
+    def _elsewhere(self, place: int) -> list[int]:
+        """What a function that clang saw names outside of its own file, where clang did not follow."""
+        found = self._next_text.get(place)
+        if found is None:
+            own = self._places[place].file
+            found = self._next_text[place] = [
+                target
+                for target in self._mentioned(place)
+                if self._places[target].file != own or self._places[target].kind is PlaceKind.STUB
+            ]
+        return found
+
+    def _fits(self, place: int, device: Device) -> bool:
+        return self._places[place].device in ("any", device)
+
+    # -- paths -----------------------------------------------------------------------------------------------------
+
+    def _path(self, node: int, arrivals: Mapping[int, _Arrival]) -> tuple[Step, ...]:
+        steps: list[Step] = []
+        last = arrivals[node]
+        while node:
+            step = self._step(node, arrivals[node].previous)
+            # A place and the instance that it is are one step.
+            if not steps or steps[-1] != step:
+                steps.append(step)
+            node = arrivals[node].previous
+        registration = self._declared.registrations[last.registration]
+        steps.append(Step(f"{registration.kind} {registration.target}", registration.file, registration.line))
+        return tuple(reversed(steps))
+
+    def _step(self, node: int, previous: int) -> Step:
+        if node < 0:
+            function = self._graph.functions[self._graph.instances[-node].function]
+            return Step(function.name, function.file, function.line)
+        place = self._places[node - 1]
+        entries = self._entries[node - 1]
+        if entries:
+            function = self._graph.functions[entries[0]]
+            return Step(function.name, function.file, function.line)
+        if place.kind is PlaceKind.STUB and previous > 0:
+            for mention in self._places[previous - 1].mentions:
+                if mention.target == node - 1:
+                    return Step(place.name, mention.file, mention.line)
+        return Step(place.name, place.file, place.line)
+
+
+def _short_name(qualified: str) -> str:
+    """The last part of a name; for PyTorch's ``structured_elu_out::impl`` that is ``elu_out``."""
+    scope, _, name = qualified.rpartition("::")
+    if name == "impl":
+        owner = scope.rpartition("::")[2]
+        if owner.startswith("structured_"):
+            return owner.removeprefix("structured_")
+    return name
+
+
+def registrations_by_operator(registrations: Sequence[DeclaredRegistration]) -> dict[str, list[int]]:
+    """Indices of each operator's registrations."""
+    found: dict[str, list[int]] = defaultdict(list)
+    for index, registration in enumerate(registrations):
+        found[registration.operator].append(index)
+    return dict(found)
