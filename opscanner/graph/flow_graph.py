@@ -13,6 +13,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, select
 
 from opscanner.graph import schema
+from opscanner.graph.schema_conclusions import attribution, operator
 
 #: (the other node, kind of the edge)
 Flow = tuple[int, str]
@@ -81,6 +82,12 @@ class FlowGraph:
     successors: list[list[Flow]] = field(default_factory=list)
     predecessors: list[list[Flow]] = field(default_factory=list)
     paths: dict[int, str] = field(default_factory=dict)
+    #: Ids of the function instances in which something is computed, compared or chosen.
+    computing: set[int] = field(default_factory=set)
+    #: Groups of operators (activation, optimizer ...) that a function serves, by its id; empty when nobody attributed.
+    groups: dict[int, frozenset[str]] = field(default_factory=dict)
+    #: Words behind nodes, for who asks again (see patterns.evidence).
+    memo: dict[int, frozenset[str]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -97,9 +104,23 @@ def load_flow_graph(connection: Connection, scan_id: int) -> FlowGraph:
     file = schema.source_file.c
     rows = connection.execute(select(file.id, file.path).where(file.scan_id == scan_id))
     graph.paths = {row[0]: row[1] for row in rows}
+    graph.groups = _groups(connection, scan_id)
     index = _load_nodes(connection, graph)
     _load_edges(connection, graph, index)
     return graph
+
+
+def _groups(connection: Connection, scan_id: int) -> dict[int, frozenset[str]]:
+    rows = connection.execute(
+        select(attribution.c.function_id, operator.c.module_group)
+        .join(operator, operator.c.id == attribution.c.operator_id)
+        .where(operator.c.scan_id == scan_id)
+        .distinct()
+    )
+    found: dict[int, set[str]] = {}
+    for function_id, group in rows:
+        found.setdefault(function_id, set()).add(group)
+    return {function_id: frozenset(groups) for function_id, groups in found.items()}
 
 
 def _instances(connection: Connection, graph: FlowGraph) -> dict[int, InstanceFacts]:
@@ -165,6 +186,8 @@ def _load_nodes(connection: Connection, graph: FlowGraph) -> dict[int, int]:
         graph.column.append(column)
         graph.cast.append(None if cast is None else casts[cast])
         graph.computed.append(None if computed is None else operations[computed])
+        if computed is not None:
+            graph.computing.add(owner)
     return index
 
 

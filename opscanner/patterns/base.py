@@ -67,6 +67,8 @@ class CastRule:
     title: str
     precedence: int
     judge: Callable[[CastSubject], Verdict | None]
+    #: It judges casts in helpers that only cast, too; what is done with the value is then its callers' business.
+    helpers: bool = False
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 from opscanner.graph.flow_graph import FlowGraph
 from opscanner.patterns.base import AnyRule, CastRule, Confidence, Finding, OperationRule, Verdict
+from opscanner.patterns.operations import only_converts
 from opscanner.patterns.slices import OPERATIONS
 from opscanner.patterns.subjects import CastSubject, OperationSubject
 
@@ -64,6 +65,7 @@ def _verdicts(
     operation_rules: Sequence[OperationRule],
     failures: dict[str, tuple[int, str]],
 ) -> Iterator[tuple[_Site, AnyRule, int, bool, Verdict]]:
+    helper_rules = [rule for rule in cast_rules if rule.helpers]
     for node in range(len(graph)):
         if graph.constant[node] or not graph.reached[node]:
             continue
@@ -71,7 +73,8 @@ def _verdicts(
         rules: Sequence[AnyRule]
         subject: CastSubject | OperationSubject
         if cast is not None:
-            site, subject, rules = ("cast", cast.id), CastSubject(graph, node), cast_rules
+            site, subject = ("cast", cast.id), CastSubject(graph, node)
+            rules = helper_rules if only_converts(graph, node) else cast_rules
         elif computed is not None and graph.kind[node] in OPERATIONS:
             site, subject, rules = ("operation", computed.id), OperationSubject(graph, node), operation_rules
         else:

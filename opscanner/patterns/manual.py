@@ -30,7 +30,9 @@ A rule judges every cast (or operation) of every function instance that is not c
 constants rule out. What it finds is stored once for each place, with the chain of values that the rule followed and its
 confidence: *high* when the flow of values in the graph shows it, *medium* when the flow allows it and names or unseen
 functions speak for it, *low* when names alone do or the effect is one rounding at most. Where several rules find
-something at one place, the one with the smallest precedence gives the place its category (`is_primary`).
+something at one place, the one with the smallest precedence gives the place its category (`is_primary`). In helpers
+that only convert (`c10::convert`, `fetch_and_cast`) no rule but format-conversion judges: the calls are places of their
+own.
 
 | ID | judges | what is seen |
 | --- | --- | --- |

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from opscanner.frameworks.functions import elementary_function
-from opscanner.graph.flow_graph import FlowGraph
+from opscanner.graph.flow_graph import Flow, FlowGraph
 from opscanner.patterns.words import words_of_function
 
 #: Elementary functions whose result is exact: they choose, change a sign, split a number or give an integer
@@ -32,6 +32,8 @@ _REDUCING_CALL = re.compile(
     r"|inclusive_scan|exclusive_scan|transform_reduce|accumulate|ilpReduce|blockReduceSum)",
     re.IGNORECASE,
 )
+_ENTERS = frozenset(("parameter", "load", "variable", "cast", "call"))
+_LEAVES = frozenset(("variable", "store", "return", "cast"))
 _KEEPING = frozenset(("variable", "load", "store", "selection", "parameter", "call", "return", "cast"))
 SIXTEEN_BIT = frozenset(("float16", "bfloat16"))
 
@@ -95,6 +97,42 @@ def accumulates(graph: FlowGraph, node: int) -> str:
 def body_was_seen(graph: FlowGraph, call: int) -> bool:
     """True when the function that a call node calls was followed: its returned value flows back."""
     return any(flow == "return" for _, flow in graph.predecessors[call])
+
+
+def only_converts(graph: FlowGraph, cast: int) -> bool:
+    """True for a cast in a function that does nothing else: a helper such as ``c10::convert`` or ``fetch_and_cast``.
+
+    Nothing is computed in the function; what is cast was handed in, loaded, or given by another such helper; what comes
+    out is handed out or stored.
+    """
+    if graph.instance[cast].id in graph.computing:
+        return False
+    return _meets_only(graph, cast, graph.predecessors, _ENTERS, ("parameter", "load", "call")) and _meets_only(
+        graph, cast, graph.successors, _LEAVES, ("return", "store")
+    )
+
+
+def _meets_only(
+    graph: FlowGraph, cast: int, flows: list[list[Flow]], kinds: frozenset[str], ends: tuple[str, ...]
+) -> bool:
+    """True when a value's way inside its function has steps of these kinds only, and one that is an end."""
+    waiting, seen, met = [cast], {cast}, False
+    while waiting:
+        here = waiting.pop()
+        helped = [source for source, flow in graph.predecessors[here] if flow == "return"]
+        if helped and kinds is _ENTERS:
+            if any(graph.instance[source].id in graph.computing for source in helped):
+                return False
+            met = True
+        for other, flow in flows[here]:
+            if flow != "def_use" or other in seen:
+                continue
+            if graph.kind[other] not in kinds or (graph.kind[other] == "call" and not body_was_seen(graph, other)):
+                return False
+            met = met or graph.kind[other] in ends
+            seen.add(other)
+            waiting.append(other)
+    return met
 
 
 def _carried(graph: FlowGraph, node: int) -> bool:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cached_property
 
 from opscanner.graph.flow_graph import CastFacts, FlowGraph, InstanceFacts
 from opscanner.patterns import operations
-from opscanner.patterns.slices import Slice, Step, backward, forward
+from opscanner.patterns.evidence import words_of_partners, words_on
+from opscanner.patterns.slices import OPERATIONS, Slice, Step, backward, forward
 from opscanner.patterns.words import words_of, words_of_function
 
-#: Kinds whose operation is a name that the author chose.
 _ORIGINS = frozenset(("load", "parameter", "capture", "literal"))
-_NAMED = frozenset(("parameter", "capture", "variable", "load", "call"))
 
 
 class Subject:
@@ -53,19 +52,21 @@ class Subject:
         file = self.instance.file.rsplit("/", 1)[-1].split(".")[0]
         return words_of_function(self.function) | words_of(file)
 
-    def names(self, slice_: Slice, *, operations: int = 2) -> Iterator[tuple[int, str]]:
-        """Steps and names on a slice that the author chose, as far as so many operations away; the start's too."""
-        graph = self.graph
-        for index, step in enumerate(slice_.steps):
-            if step.operations <= operations and graph.kind[step.node] in _NAMED:
-                yield index, graph.operation[step.node]
+    @cached_property
+    def groups(self) -> frozenset[str]:
+        """Groups of the operators that the function is known to serve; empty when nobody attributed."""
+        return self.graph.groups.get(self.instance.function_id, frozenset())
 
-    def named(self, slice_: Slice, vocabulary: frozenset[str], *, operations: int = 2) -> tuple[int, str]:
-        """Nearest step whose name holds a word of the vocabulary, with that name; (-1, "") when there is none."""
-        for index, name in self.names(slice_, operations=operations):
-            if not vocabulary.isdisjoint(words_of(name)):
-                return index, name
-        return -1, ""
+    @cached_property
+    def own_words(self) -> frozenset[str]:
+        """Words in the names that the value has before and behind, one operation away at most."""
+        graph = self.graph
+        return words_on(graph, self.backward, 1) | words_on(graph, self.forward, 1)
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """Its own words and those of the values that it is combined with, two operations away at most."""
+        return self.own_words | words_of_partners(self.graph, self.forward, 2)
 
 
 class CastSubject(Subject):
@@ -88,6 +89,11 @@ class CastSubject(Subject):
         """Format after."""
         return self.cast.to_format
 
+    @cached_property
+    def onward(self) -> Slice:
+        """Where its value goes until something is done with it."""
+        return forward(self.graph, self.node, operations=1, steps=120)
+
     def chain(self, index: int = 0) -> tuple[int, ...]:
         """Nodes from where the value is loaded, or enters, through the cast to a step of the forward slice."""
         graph = self.graph
@@ -99,6 +105,11 @@ class CastSubject(Subject):
     def widens(self) -> bool:
         """From a floating-point format to a wider one."""
         return self.cast.direction == "widen"
+
+    @property
+    def from_integer(self) -> bool:
+        """From an integer to a floating-point format."""
+        return self.cast.direction == "int_to_float"
 
     @property
     def narrows(self) -> bool:
@@ -129,9 +140,38 @@ class CastSubject(Subject):
         return self._first(operations.is_rounding_arithmetic)
 
     @cached_property
+    def effect(self) -> int:
+        """Index of the nearest operation that rounds, whatever it is; -1 when there is none."""
+        found = [index for index in (self.accumulation, self.inexact_function, self.arithmetic) if index >= 0]
+        return min(found) if found else -1
+
+    @property
+    def unwound(self) -> bool:
+        """The nearest operation may belong to one of several callers."""
+        return self.effect >= 0 and self.forward.steps[self.effect].unwound
+
+    def what(self, index: int) -> str:
+        """An operation of the forward slice in words: ``exp in float32, line 12``."""
+        node = self.forward.steps[index].node
+        return f"{self.graph.operation[node]} in {self.graph.format[node]}, line {self.graph.line[node]}"
+
+    @cached_property
+    def computed_before(self) -> int:
+        """Index, in the backward slice, of the nearest operation in the format before the cast, no cast between."""
+        graph = self.graph
+
+        def computed(step: Step) -> bool:
+            return graph.kind[step.node] in OPERATIONS and graph.format[step.node] == self.from_format
+
+        origin = self.backward.first(graph, computed)
+        if origin < 0 or any(graph.cast[node] for node in self.backward.path(origin)[1:-1]):
+            return -1
+        return origin
+
+    @property
     def computes(self) -> bool:
         """Something that rounds is done with the value, as far as the slice goes."""
-        return self.accumulation >= 0 or self.inexact_function >= 0 or self.arithmetic >= 0
+        return self.effect >= 0
 
 
 class OperationSubject(Subject):
@@ -186,3 +226,41 @@ class OperationSubject(Subject):
             if index >= 0 and not any(graph.cast[node] for node in slice_.path(index)):
                 return tuple(reversed(slice_.path(index))) if turned else slice_.path(index)
         return ()
+
+
+def widened_again(cast: CastSubject) -> tuple[tuple[int, ...], bool]:
+    """Path from a narrowing cast to one that widens its value, with no operation and no store on it; (), when none."""
+
+    def wanted(step: Step) -> bool:
+        facts = cast.graph.cast[step.node]
+        if facts is None or facts.direction != "widen":
+            return False
+        return not operations.only_converts(cast.graph, step.node)
+
+    return _handed_on(cast, wanted)
+
+
+def used_narrow(cast: CastSubject) -> tuple[tuple[int, ...], bool]:
+    """Path from a narrowing cast to arithmetic in the narrow format, with no store on it; (), when there is none."""
+    graph = cast.graph
+
+    def wanted(step: Step) -> bool:
+        node = step.node
+        return graph.format[node] == cast.to_format and bool(
+            operations.is_rounding_arithmetic(graph, node)
+            or operations.is_inexact_function(graph, node)
+            or operations.accumulates(graph, node) in ("loop", "atomic")
+        )
+
+    return _handed_on(cast, wanted)
+
+
+def _handed_on(cast: CastSubject, wanted: Callable[[Step], bool]) -> tuple[tuple[int, ...], bool]:
+    index = cast.onward.first(cast.graph, wanted)
+    if index < 0:
+        return (), False
+    path = cast.onward.path(index)
+    kinds = {cast.graph.kind[node] for node in path[1:-1]}
+    if "store" in kinds or not kinds.isdisjoint(OPERATIONS) or any(cast.graph.cast[node] for node in path[1:-1]):
+        return (), False
+    return path, cast.onward.steps[index].unwound

@@ -11,8 +11,9 @@ Why it matters
 
 How it decides
     The whole forward slice holds at least one comparison, selection or exact function, and no arithmetic that rounds,
-    no inexact function, no sum, no call whose body was not seen. High confidence when the walk ended by itself, low
-    when a bound stopped it. A comparison whose other operand is not exact in the narrow format is still this pattern.
+    no inexact function, no sum, no call whose body was not seen; asking isnan or isfinite counts as a comparison. High
+    confidence when the walk ended by itself, low when a bound stopped it. A comparison whose other operand is not exact
+    in the narrow format is still this pattern.
 
 What it cannot see
     Comparisons with a value that only exists in the wider format (``x > 0.1f``): the branch taken can differ from one
@@ -27,8 +28,11 @@ from __future__ import annotations
 from opscanner.patterns.base import CastRule, Confidence, Verdict
 from opscanner.patterns.operations import EXACT_FUNCTIONS, accumulates, body_was_seen, changes_sign, elementary
 from opscanner.patterns.subjects import CastSubject
+from opscanner.patterns.words import words_of_function
 
 _DECIDING = frozenset(("comparison", "selection"))
+#: Functions that ask what a number is; they give a bool, so that nothing flows on in the graph.
+_ASKING = frozenset(("isnan", "isinf", "isfinite", "signbit", "isnormal"))
 
 
 def judge(cast: CastSubject) -> Verdict | None:
@@ -50,6 +54,8 @@ def judge(cast: CastSubject) -> Verdict | None:
             decisive = decisive or index
         elif kind == "call" and not body_was_seen(graph, node):
             return None
+        elif kind == "parameter" and not words_of_function(graph.instance[node].function).isdisjoint(_ASKING):
+            decisive = decisive or index
     if not decisive:
         return None
     what = graph.operation[cast.forward.steps[decisive].node]

@@ -23,7 +23,6 @@ Source
 from __future__ import annotations
 
 from opscanner.patterns.base import CastRule, Confidence, Verdict
-from opscanner.patterns.slices import OPERATIONS, Step
 from opscanner.patterns.subjects import CastSubject
 
 
@@ -31,18 +30,10 @@ def judge(cast: CastSubject) -> Verdict | None:
     """Computed wide, then narrowed."""
     if not cast.narrows:
         return None
-    graph = cast.graph
-
-    def computed(step: Step) -> bool:
-        return graph.kind[step.node] in OPERATIONS and graph.format[step.node] == cast.from_format
-
-    origin = cast.backward.first(graph, computed)
+    origin = cast.computed_before
     if origin < 0:
         return None
-    step = cast.backward.steps[origin]
-    between = [graph.cast[node] for node in cast.backward.path(origin)[1:-1]]
-    if any(facts is not None for facts in between):
-        return None
+    graph, step = cast.graph, cast.backward.steps[origin]
     return Verdict(
         Confidence.MEDIUM if step.unwound else Confidence.HIGH,
         (*reversed(cast.backward.path(origin)), *cast.forward.path(min(1, len(cast.forward.steps) - 1))[1:]),

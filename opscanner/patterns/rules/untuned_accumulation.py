@@ -11,8 +11,8 @@ Why it matters
 How it decides
     A reduction ``+= -= *=`` or an atomic addition whose accumulator is float16 or bfloat16, or a ``+`` in 16 bit that
     comes back to itself round a loop (high confidence); a ``+`` in 16 bit in a function whose name says that it merges
-    partial results, such as a reducer's ``combine`` (medium). ``x[i] /= n`` is no sum, and ``min`` and ``max``
-    lose nothing.
+    partial results, such as a reducer's ``combine`` (medium). ``x[i] /= n`` is no sum, and ``min`` and ``max`` lose
+    nothing.
 
 What it cannot see
     How many terms there are: an array element that is added to once is reported as well. That a caller adds
