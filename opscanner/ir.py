@@ -114,6 +114,8 @@ class Node(NamedTuple):
         The value is a literal or folded from literals; compilers emit nothing for it.
     reached : bool
         False for code in a branch that constants rule out, or in an unevaluated operand.
+    on_device : bool
+        A GPU runs it although a host function states it: part of an expression that ``x.device(gpu) = ...`` is given.
     """
 
     kind: NodeKind
@@ -132,6 +134,7 @@ class Node(NamedTuple):
     reached: bool = True
     macro_file: str = ""
     macro_line: int = 0
+    on_device: bool = False
 
 
 class Edge(NamedTuple):

@@ -358,7 +358,7 @@ class CallWalk(ExpressionWalk):
 
     def _inside_library(self, index: int, facts: FunctionFacts, value: Value) -> Value:
         """Casts that happen inside a library function, recorded at its call; what it calls back is followed."""
-        if facts.follow or not facts.has_body:
+        if facts.follow or facts.eigens_number or not facts.has_body:
             return value
         inside = self.library_body(facts)
         for source, target in inside.casts:

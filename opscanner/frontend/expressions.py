@@ -286,9 +286,7 @@ class ExpressionWalk(CastWalk):
         facts = self.body.facts(index)
         if not facts.floating:
             return union(values)
-        node = self.record.node(
-            NodeKind.SELECTION, index, "?:", facts.format, union(values), lanes=facts.lanes, category="select"
-        )
+        node = self.record.node(NodeKind.SELECTION, index, "?:", facts.format, union(values), lanes=facts.lanes)
         for source in condition:
             self.record.edge(source, node, EdgeKind.CONTROL)
         return (node,)

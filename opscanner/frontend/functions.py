@@ -8,6 +8,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from opscanner.frameworks.eigen import PACKET_FUNCTIONS
 from opscanner.frameworks.float_types import OWN_HEADERS, SCALARS
 from opscanner.frameworks.functions import CAST_INTRINSICS, atomic_operation, elementary_function
 from opscanner.frontend import float_types, libclang
@@ -35,6 +36,7 @@ _MATH_SCOPES = re.compile(
     r"^(|std|cuda|cuda::std|thrust|c10::cuda::compat|c10_complex_math|Eigen::numext|Eigen::half_impl|Eigen::bfloat16_impl"
     r"|cutlass|__nv.*|std::__\w+)$"
 )
+_EIGEN = re.compile(r"^Eigen(::|$)")
 
 
 class Role(Enum):
@@ -47,6 +49,7 @@ class Role(Enum):
     INTRINSIC = "intrinsic"  #: ``__half2float``
     MATH = "math"  #: ``std::exp``
     ATOMIC = "atomic"  #: ``atomicAdd``
+    EIGEN = "eigen"  #: anything of Eigen but the above: expressions, functors, packets
 
 
 @dataclass(slots=True)
@@ -66,6 +69,7 @@ class FunctionFacts:
     owner: TypeFacts
     operation: str = ""
     is_static: bool = False
+    eigens_number: bool = False  #: of Eigen's float types: what it does inside is their own business
     pattern: libclang.CXCursor | None = None  #: the template, where there is no body although the template has one
 
     @property
@@ -157,20 +161,24 @@ class FunctionTable:
         facts = FunctionFacts(
             cursor, name, scope, place, path, Role.ORDINARY, below and not own, has_body, parameters, result, owner
         )
+        facts.eigens_number = own and scope.startswith("Eigen")
         facts.is_static = cursor.kind == CXX_METHOD and bool(lib.clang_CXXMethod_isStatic(cursor))
         if not has_body and below:
             pattern = lib.clang_getSpecializedCursorTemplate(cursor)
             if pattern.d0 and lib.clang_isCursorDefinition(pattern):
                 facts.pattern = pattern
-        self._assign_role(facts, own or not below)
+        self._assign_role(facts, own, below)
         return facts
 
-    def _assign_role(self, facts: FunctionFacts, primitive: bool) -> None:
-        """Set role and operation from name, scope and formats."""
+    def _assign_role(self, facts: FunctionFacts, own: bool, below: bool) -> None:
+        """Set role and operation from name, scope, formats and where it is written."""
+        primitive = own or not below
         kind, name = facts.cursor.kind, facts.name
         floats = [t for t in (*facts.parameters, facts.result, facts.owner) if t.floating]
         if facts.owner.float_class and kind in (CONSTRUCTOR, CONVERSION_FUNCTION):
             facts.role, facts.follow = Role.CONVERSION, False
+        elif primitive and self._is_eigens(facts, own) and not self._is_math(facts, floats):
+            facts.role = Role.EIGEN
         elif name.startswith("operator") and primitive and any(t.float_class for t in floats):
             facts.role, facts.follow = Role.OPERATOR, False
             facts.operation = name.removeprefix("operator")
@@ -178,10 +186,19 @@ class FunctionTable:
             facts.role, facts.follow = Role.TYPE_MEMBER, False
         elif name in CAST_INTRINSICS and floats:
             facts.role, facts.follow = Role.INTRINSIC, False
-        elif floats and _MATH_SCOPES.match(facts.scope) and elementary_function(name):
+        elif self._is_math(facts, floats):
             facts.role, facts.operation = Role.MATH, elementary_function(name)
         elif atomic_operation(name):
             facts.role, facts.operation = Role.ATOMIC, atomic_operation(name)
+
+    @staticmethod
+    def _is_eigens(facts: FunctionFacts, own: bool) -> bool:
+        """Eigen's, but not of its float types: their headers hold the packet functions too."""
+        return bool(_EIGEN.match(facts.scope)) and (not own or facts.name in PACKET_FUNCTIONS)
+
+    @staticmethod
+    def _is_math(facts: FunctionFacts, floats: list[TypeFacts]) -> bool:
+        return bool(floats and _MATH_SCOPES.match(facts.scope) and elementary_function(facts.name))
 
     def key(self, facts: FunctionFacts) -> str:
         """Identity of an instance, equal in every translation unit that binds the same formats."""

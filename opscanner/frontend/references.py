@@ -29,10 +29,15 @@ class References:
     unit, functions : the unit, its functions
     function : CXCursor
         The body's function.
+    everything : bool
+        Functions of libraries too, not only those to be followed.
     """
 
-    def __init__(self, unit: Unit, functions: FunctionTable, function: libclang.CXCursor) -> None:
+    def __init__(
+        self, unit: Unit, functions: FunctionTable, function: libclang.CXCursor, *, everything: bool = False
+    ) -> None:
         self.cursors = 0
+        self._everything = everything
         self.functions: dict[int | None, FunctionFacts] = {}
         self.lambdas: list[FunctionFacts] = []
         self._unit, self._table = unit, functions
@@ -61,7 +66,7 @@ class References:
     def _function(self, referenced: libclang.CXCursor) -> None:
         if referenced.kind in ck.FUNCTION_LIKE:
             facts = self._table.of(referenced)
-            if facts.follow and facts.has_body:
+            if (facts.follow or self._everything) and facts.has_body:
                 self.functions[facts.cursor.d0] = facts
 
     def _lambda(self, cursor: libclang.CXCursor) -> None:

@@ -91,7 +91,8 @@ class Worker:
         host = "host" if result.cuda_pass is CudaPass.HOST else ""
         variant = f"{host}{command.configuration}"
         on_device = result.cuda_pass is CudaPass.DEVICE
-        walk = UnitWalk(unit, self.root, errors, memory, device=on_device, variant=variant)
+        files = [*precompiled, *unit.inclusions()]
+        walk = UnitWalk(unit, self.root, errors, memory, device=on_device, variant=variant, files=files)
         instances, reach = walk.run()
         device = {r.key for r in reach if r.device}
         bad = {r.key for r in reach if r.has_error}
@@ -112,7 +113,7 @@ class Worker:
             parse_cpu_s=round(parsed_at - started, 4),
             walk_cpu_s=round(time.process_time() - parsed_at, 4),
             peak_rss_mib=round(peak_rss_mib(), 1),
-            dependencies=self._dependencies([*precompiled, *unit.inclusions()]),
+            dependencies=self._dependencies(files),
         )
 
     def _shown(self, path: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from opscanner.frontend import cursor_kinds as ck
-from opscanner.frontend.calls import CallWalk
+from opscanner.frontend.eigen_calls import EigenWalk
 from opscanner.frontend.expressions import THIS
 from opscanner.frontend.flow import NO_VALUE, Environment, Value, union
 from opscanner.ir import NodeKind
@@ -16,7 +16,7 @@ _MAY_ASSIGN = frozenset({ck.BINARY, ck.COMPOUND_ASSIGN, ck.UNARY, ck.CALL})
 _ASSIGNMENTS = frozenset(f"operator{sign}=" for sign in ("", "+", "-", "*", "/", "%", "|", "&", "^", "<<", ">>"))
 
 
-class BodyWalk(CallWalk):
+class BodyWalk(EigenWalk):
     """The walk of one whole function body.
 
     Attributes

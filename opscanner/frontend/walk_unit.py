@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from opscanner.frontend import cursor_kinds as ck
 from opscanner.frontend import libclang
 from opscanner.frontend.body import Body
 from opscanner.frontend.calls import LibraryBody
+from opscanner.frontend.eigen import ExpressionTypes
 from opscanner.frontend.float_types import TypeTable
-from opscanner.frontend.functions import FunctionFacts, FunctionTable
+from opscanner.frontend.functions import FunctionFacts, FunctionTable, Role
+from opscanner.frontend.identity import is_lambda_class
 from opscanner.frontend.joining import Casting, KnownInstance, Memory, Walked, join
-from opscanner.frontend.parse import Unit
+from opscanner.frontend.parse import Unit, contents
 from opscanner.frontend.references import References
 from opscanner.frontend.statements import BodyWalk
 from opscanner.ir import Diagnostic, FunctionInstance, NodeKind, UnitReach
@@ -20,6 +24,17 @@ from opscanner.ir import Diagnostic, FunctionInstance, NodeKind, UnitReach
 _LIBRARY_DEPTH = 8
 _NOTHING_INSIDE = LibraryBody()
 _UNIQUE_EXTERNAL_LINKAGE = 3
+_EXPLICIT_INSTANTIATION = re.compile(rb"\btemplate[\s\\]+(?![<\s\\])([^;{}()]*)\(")
+_WORD = re.compile(rb"[A-Za-z_]\w*")
+
+
+@lru_cache(maxsize=4096)
+def instantiation_words(path: str) -> frozenset[str]:
+    """Every identifier in a file's explicit instantiations, ``template void f<half>(...)``, up to the parameters."""
+    found: set[str] = set()
+    for declarator in _EXPLICIT_INSTANTIATION.findall(contents(path)):
+        found.update(word.decode() for word in _WORD.findall(declarator))
+    return frozenset(found)
 
 
 class UnitWalk:
@@ -38,6 +53,8 @@ class UnitWalk:
         The unit is the device pass of a CUDA file; in any other nothing is device code.
     variant : str
         See :class:`~opscanner.frontend.functions.FunctionTable`.
+    files : sequence of str
+        Paths of the files that it includes, those of its precompiled header too.
     """
 
     def __init__(
@@ -49,10 +66,13 @@ class UnitWalk:
         *,
         device: bool,
         variant: str = "",
+        files: Sequence[str] = (),
     ) -> None:
+        self._root, self._files = root.rstrip("/") + "/", files
         self.unit, self.lib = unit, unit.lib
         self.types = TypeTable(unit.lib)
         self.functions = FunctionTable(unit, self.types, root, device=device, variant=variant)
+        self.expressions = ExpressionTypes(unit.lib, self.types, self.functions)
         self.memory = memory
         self.cursors = 0
         self._errors: dict[str, list[int]] = {}
@@ -64,9 +84,12 @@ class UnitWalk:
         self._met: set[str] = set()
         self._library: dict[int | None, LibraryBody] = {}
         self._library_depth = 0
+        self._callbacks: dict[int | None, tuple[FunctionFacts, ...]] = {}
         self._without_floats: dict[str, BodyWalk] = {}
         self._own: dict[str, KnownInstance] = {}
         self._emitted: set[int | None] = set()
+        self._instantiated: list[FunctionFacts] = []
+        self._instantiation_words: set[str] | None = None
         self._called_back: set[int | None] = set()
 
     # -- the way through the unit ---------------------------------------------------------------------------------
@@ -75,10 +98,19 @@ class UnitWalk:
         """Instances whose bodies this unit brings, and the reach of every instance it holds."""
         for facts in self._entry_points():
             self._meet(facts)
-        while self._waiting:
-            self._walk(self._waiting.popleft())
+        self._walk_waiting()
+        for facts in self._instantiated:
+            # An explicit instantiation of a function template, or something that only a library calls.
+            if facts.cursor.d0 not in self._keys and not self._made_for_unseen(facts.cursor):
+                self._called_back.add(facts.cursor.d0)
+                self._meet(facts)
+                self._walk_waiting()
         instances = self._assemble()
         return instances, self._reach()
+
+    def _walk_waiting(self) -> None:
+        while self._waiting:
+            self._walk(self._waiting.popleft())
 
     def _entry_points(self) -> Iterator[FunctionFacts]:
         """Non-template functions of the source file, methods of its classes, explicit instantiations."""
@@ -95,6 +127,8 @@ class UnitWalk:
                     continue
                 place = self.unit.cursor_place(cursor)
                 if self.unit.path(place.file) != main:
+                    if kind in ck.FUNCTION_LIKE and self.functions.file(place.file)[1]:
+                        self._note_instantiation(cursor)
                     continue
                 if kind in (ck.NAMESPACE, ck.LINKAGE_SPEC):
                     waiting.append(cursor)
@@ -110,6 +144,55 @@ class UnitWalk:
                         yield facts
                     if self.lib.clang_Type_getNumTemplateArguments(self.lib.clang_getCursorType(cursor)) < 0:
                         waiting.append(cursor)  # classes inside of it
+
+    def _note_instantiation(self, cursor: libclang.CXCursor) -> None:
+        """A function of a header that is instantiated in this unit, for a reason that the walk may not see.
+
+        clang hands out each body that it instantiates as a declaration of its own, after the text of the unit. Explicit
+        instantiations of function templates show nowhere else; a functor's or an iterator's operator may be called by
+        a library alone. What else clang instantiated is reached from what calls it.
+        """
+        name = self.unit.spelling(cursor)
+        if not name.startswith("operator") and name not in self._explicitly_instantiated():
+            return
+        pattern = self.lib.clang_getSpecializedCursorTemplate(cursor)
+        if not pattern.d0 or self.unit.cursor_place(pattern) != self.unit.cursor_place(cursor):
+            return  # written out as a specialization: an ordinary function of the header
+        facts = self.functions.of(cursor)
+        if facts.has_body and facts.follow:
+            self._instantiated.append(facts)
+
+    def _explicitly_instantiated(self) -> set[str]:
+        """Words of explicit instantiations, macros' bodies included, in the source file and the root's headers."""
+        if self._instantiation_words is None:
+            self._instantiation_words = set()
+            for path in {self.unit.main_file, *self._files}:
+                if path == self.unit.main_file or path.startswith(self._root):
+                    self._instantiation_words |= instantiation_words(path)
+        return self._instantiation_words
+
+    def _made_for_unseen(self, function: libclang.CXCursor) -> bool:
+        """Instantiated for a lambda of a function that nothing refers to: no code is emitted for either."""
+        lib = self.lib
+        parent = lib.clang_getCursorSemanticParent(function)
+        of_function = [
+            lib.clang_Cursor_getTemplateArgumentType(function, index)
+            for index in range(max(0, lib.clang_Cursor_getNumTemplateArguments(function)))
+        ]
+        ctype = lib.clang_getCursorType(parent)
+        of_class = [
+            lib.clang_Type_getTemplateArgumentAsType(ctype, index)
+            for index in range(max(0, lib.clang_Type_getNumTemplateArguments(ctype)))
+        ]
+        classes = [lib.clang_getTypeDeclaration(t) for t in (*of_function, *of_class) if t.kind]
+        if parent.kind in ck.CLASS_LIKE:
+            classes.append(parent)
+        for declaration in classes:
+            if declaration.kind in ck.CLASS_LIKE and is_lambda_class(self.unit, declaration):
+                creator = self.functions.of(lib.clang_getCursorSemanticParent(declaration))
+                if creator.cursor.d0 not in self._keys:
+                    return True
+        return False
 
     def _methods(self, cursor: libclang.CXCursor) -> Iterator[FunctionFacts]:
         for method in self.unit.methods(self.lib.clang_getCursorType(cursor)):
@@ -156,6 +239,7 @@ class UnitWalk:
         self.cursors += len(body)
         walk = BodyWalk(self.unit, self.functions, body)
         walk.library_body = self._library_body
+        walk.expressions, walk.callbacks = self.expressions, self._called_back_by
         return walk
 
     def _walk(self, facts: FunctionFacts) -> None:
@@ -216,6 +300,28 @@ class UnitWalk:
             if node.kind is NodeKind.CAST and not node.constant and node.reached
         }
         found = self._library[facts.cursor.d0] = LibraryBody(tuple(casts), tuple(walk.reached_functions.values()))
+        return found
+
+    def _called_back_by(self, facts: FunctionFacts) -> tuple[FunctionFacts, ...]:
+        """The framework's own functions that a function of Eigen comes to call, through however many of Eigen's."""
+        found = self._callbacks.get(facts.cursor.d0)
+        if found is None:
+            self._callbacks[facts.cursor.d0] = ()
+            called: dict[int | None, FunctionFacts] = {}
+            waiting, seen = [facts], {facts.cursor.d0}
+            while waiting:
+                function = waiting.pop()
+                if not function.has_body:
+                    continue
+                references = References(self.unit, self.functions, function.cursor, everything=True)
+                self.cursors += references.cursors
+                for pointer, referred in references.functions.items():
+                    if referred.follow:
+                        called[pointer] = referred
+                    elif pointer not in seen and referred.role is Role.EIGEN:
+                        seen.add(pointer)
+                        waiting.append(referred)
+            found = self._callbacks[facts.cursor.d0] = tuple(called.values())
         return found
 
     # -- what is given on ------------------------------------------------------------------------------------------

@@ -90,13 +90,13 @@ class RowBuilder:
                 file_id = self.file(node.file)
             cast_id = arithmetic_id = None
             if word == "cast":
-                cast_id = self._cast_site(node, file_id, function_id, device)
-            elif word in _COMPUTING:
-                arithmetic_id = self._arithmetic_site(node, word, file_id, function_id, device)
+                cast_id = self._cast_site(node, file_id, function_id, device or node.on_device)
+            elif word in _COMPUTING and node.category:
+                arithmetic_id = self._arithmetic_site(node, word, file_id, function_id, device or node.on_device)
             payloads.append(
                 (
                     word, file_id, node.line, node.column, node.operation, node.format, node.lanes, node.constant,
-                    node.reached, positions.get(index), cast_id, arithmetic_id,
+                    node.reached, node.on_device, positions.get(index), cast_id, arithmetic_id,
                 )
             )  # fmt: skip
         return payloads

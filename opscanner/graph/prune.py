@@ -145,7 +145,7 @@ class Pruner:
                     column,
                     func.min(case((node.constant, 1), else_=0)),
                     func.max(case((node.reached, 1), else_=0)),
-                    func.max(case((node.reached & instance.device_reached, 1), else_=0)),
+                    func.max(case((node.reached & (instance.device_reached | node.on_device), 1), else_=0)),
                 )
                 .join(schema.function_instance, instance.id == node.instance_id)
                 .where(column.in_(chunk))

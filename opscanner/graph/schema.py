@@ -329,6 +329,7 @@ node = Table(
     ),
     _bool("constant", "A literal, or folded from literals."),
     _bool("reached", "False in a branch that constants rule out, or in an unevaluated operand."),
+    _bool("on_device", "A GPU runs it although a host function states it: part of x.device(gpu) = ... of Eigen."),
     Column(
         "position",
         SmallInteger,

@@ -300,7 +300,7 @@ def test_a_condition_decides_a_selection(scan: Scan) -> None:
     """)
     instance = scanned.instance("f")
     (selection,) = scanned.nodes_of(instance, NodeKind.SELECTION)
-    assert (selection.format, selection.category) == ("float32", "select")
+    assert (selection.format, selection.category) == ("float32", "")
     assert scanned.edges(instance, EdgeKind.CONTROL) == {("2 >", "2 ?:")}
     assert {("1 x", "2 ?:"), ("1 y", "2 ?:")} <= scanned.edges(instance, EdgeKind.DEF_USE)
 
