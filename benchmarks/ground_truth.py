@@ -15,7 +15,8 @@ from typing import Any
 
 PYTORCH_2_6 = Path(__file__).resolve().parent.parent / "data" / "ground_truth" / "pytorch-2.6.0.json.gz"
 #: What the project asks of itself; ``make accuracy`` fails below.
-LEAST_RECALL, LEAST_PRECISION, LEAST_LIBRARY_RECALL = 0.995, 0.98, 0.90
+LEAST_RECALL = {"direct": 0.995, "library_call": 0.90, "expression": 0.95}
+LEAST_PRECISION = 0.98
 
 FLOATING = re.compile(r"b?float\d|complex")
 #: The float types' own headers: what they do inside is seen from the line that calls them.

@@ -89,6 +89,9 @@ _OPERATION = re.compile(r"^operator(\+|-|\*|/|\+=|-=|\*=|/=|\+\+|--)$")
 _HALF_INTRINSIC = re.compile(
     r"^__?h(?:2)?(add|sub|mul|div|fma|neg|2div|exp|log|sqrt|rsqrt|rcp|sin|cos|tanh)\w*$|^h2?(exp|log|sqrt|rsqrt|rcp|sin|cos)\w*$"
 )
+_ATOMIC = re.compile(r"^(?:fast|gpu|Gpu)?[aA]tomic(?:Add|Mul|Min|Max)\w*(?:<.*>)?$")
+_INTEGERS = frozenset(["int", "long", "unsigned int", "unsigned long", "long long", "unsigned long long"])
+SIXTEEN_BIT = ("float16", "bfloat16")
 Pair = tuple[str, str]
 
 
@@ -206,7 +209,15 @@ def arithmetic(text: str) -> tuple[str, str, bool] | None:
     """(category, format, rounds) of an operator or function that computes in 16 bits."""
     _scope, name, parameters = signature(text)
     types = [_TYPES.get(plain(parameter), "") for parameter in parameters]
-    if not types or types[0] not in ("float16", "bfloat16") or any(t != types[0] for t in types):
+    if types and types[0] in SIXTEEN_BIT and _ATOMIC.match(name):
+        return "atomic", types[0], True
+    if _OPERATION.match(name) and len(types) == 2:
+        # c10 rounds an integer operand to the 16-bit format first
+        types = [
+            other if plain(own) in _INTEGERS else mine
+            for own, mine, other in zip(parameters, types, types[::-1], strict=True)
+        ]
+    if not types or types[0] not in SIXTEEN_BIT or any(t != types[0] for t in types):
         return None
     if _OPERATION.match(name):
         return "arith", types[0], True

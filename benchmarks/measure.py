@@ -95,10 +95,19 @@ def opscanner_program() -> str:
     return str(Path(sys.executable).with_name("opscanner"))
 
 
+#: Release whose units a ground truth names, and the folder it unpacks to, by framework.
+RELEASES = {"pytorch": ("pytorch-2.6.0", "pytorch-v2.6.0"), "tensorflow": ("tensorflow-2.14.1", "tensorflow-2.14.1")}
+
+
+def framework_of(units: Iterable[str]) -> str:
+    """``tensorflow`` for its kernels, else ``pytorch``."""
+    return "tensorflow" if any(unit.startswith("tensorflow/") for unit in units) else "pytorch"
+
+
 def scan_command(root: Path, units: Iterable[str], database: str, *more: str) -> list[str]:
     """``opscanner scan`` of exactly ``units``."""
     only = [word for unit in units for word in ("--only", unit)]
-    return [opscanner_program(), "scan", str(root), "--framework", "pytorch", "--db", database, *only, *more]
+    return [opscanner_program(), "scan", str(root), "--framework", framework_of(units), "--db", database, *only, *more]
 
 
 def read_json(*arguments: str) -> str:
