@@ -20,6 +20,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 SOURCE_FIXTURES = {
     "pytorch_root": ("pytorch-2.6.0", "pytorch-v2.6.0"),
     "pytorch_1_13_root": ("pytorch-1.13.1", "pytorch-1.13.1"),
+    "tensorflow_root": ("tensorflow-2.14.1", "tensorflow-2.14.1"),
     "torch_scatter_root": ("torch-scatter-2.1.2", "torch_scatter-2.1.2"),
 }
 WITHOUT_SOURCES = "OPSCANNER_WITHOUT_SOURCES"
@@ -72,6 +73,12 @@ def pytorch_root() -> Path:
 def pytorch_1_13_root() -> Path:
     """PyTorch 1.13.1 as released: an older layout of the same sources."""
     return fetch(*SOURCE_FIXTURES["pytorch_1_13_root"])
+
+
+@pytest.fixture(scope="session")
+def tensorflow_root() -> Path:
+    """TensorFlow 2.14.1 as released, nothing built."""
+    return fetch(*SOURCE_FIXTURES["tensorflow_root"])
 
 
 @pytest.fixture(scope="session")

@@ -79,6 +79,7 @@ def test_the_wheel_holds_every_file_of_the_packages(tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     for top in tops:
         shutil.copytree(REPOSITORY / top, copy / top, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(REPOSITORY / "data", copy / "data")
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(REPOSITORY / name, copy / name)
     command = [
@@ -100,3 +101,4 @@ def test_the_wheel_holds_every_file_of_the_packages(tmp_path: Path) -> None:
     missing = {name for name in files if name not in packed and not name.startswith("build/")}
     assert not missing
     assert any(name.endswith("licenses/LICENSE") for name in packed)
+    assert any(name.endswith("data/share/opscanner/data/operator_pairs.csv") for name in packed)

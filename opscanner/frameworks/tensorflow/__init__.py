@@ -1,0 +1,1 @@
+"""TensorFlow: what runs its operators."""
