@@ -234,7 +234,8 @@ def _serve_tasks(connection: Connection, root: str, cache_dir: str) -> None:
         if task.files:
             answer = _make_header(task, cache_dir)
         else:
-            answer = worker.scan(task.command, header)
+            fits = header is not None and header.serves(task.command.file, task.command.arguments)
+            answer = worker.scan(task.command, header if fits else None)
         try:
             connection.send((answer, memory.fresh, peak_rss_mib()))
         except ConnectionError:  # the scan is gone
