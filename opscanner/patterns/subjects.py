@@ -66,7 +66,12 @@ class Subject:
     @cached_property
     def words(self) -> frozenset[str]:
         """Its own words and those of the values that it is combined with, two operations away at most."""
-        return self.own_words | words_of_partners(self.graph, self.forward, 2)
+        return self.own_words | self.partner_words
+
+    @cached_property
+    def partner_words(self) -> frozenset[str]:
+        """Words in the names of the values that it is combined with, two operations away at most."""
+        return words_of_partners(self.graph, self.forward, 2)
 
 
 class CastSubject(Subject):
@@ -144,6 +149,16 @@ class CastSubject(Subject):
         """Index of the nearest operation that rounds, whatever it is; -1 when there is none."""
         found = [index for index in (self.accumulation, self.inexact_function, self.arithmetic) if index >= 0]
         return min(found) if found else -1
+
+    @property
+    def end(self) -> int:
+        """Index of the nearest operation that rounds, or else of the next step, or of the cast itself."""
+        return self.effect if self.effect >= 0 else min(1, len(self.forward.steps) - 1)
+
+    @cached_property
+    def compares(self) -> bool:
+        """The value is compared or chosen, as far as the slice goes."""
+        return any(kind in ("comparison", "selection") for kind in self.forward.kinds(self.graph))
 
     @property
     def unwound(self) -> bool:

@@ -15,6 +15,8 @@ How it decides
     confidence when the walk ended by itself, low when a bound stopped it. A comparison whose other operand is not exact
     in the narrow format is still this pattern.
 
+    The cast back counts when nothing but choices lie between it and the widening.
+
 What it cannot see
     Comparisons with a value that only exists in the wider format (``x > 0.1f``): the branch taken can differ from one
     in the storage format for values next to the bound.
@@ -27,6 +29,7 @@ from __future__ import annotations
 
 from opscanner.patterns.base import CastRule, Confidence, Verdict
 from opscanner.patterns.operations import EXACT_FUNCTIONS, accumulates, body_was_seen, changes_sign, elementary
+from opscanner.patterns.slices import Step
 from opscanner.patterns.subjects import CastSubject
 from opscanner.patterns.words import words_of_function
 
@@ -36,7 +39,9 @@ _ASKING = frozenset(("isnan", "isinf", "isfinite", "signbit", "isnormal"))
 
 
 def judge(cast: CastSubject) -> Verdict | None:
-    """Widened, then compared and nothing else."""
+    """Widened, then compared and nothing else; or back from there."""
+    if cast.narrows:
+        return _way_back(cast)
     if not cast.widens:
         return None
     graph = cast.graph
@@ -66,13 +71,46 @@ def judge(cast: CastSubject) -> Verdict | None:
     )
 
 
+def _way_back(cast: CastSubject) -> Verdict | None:
+    """Narrowed to the format that the value was widened from, with nothing but choices in between."""
+    graph = cast.graph
+
+    def widened(step: Step) -> bool:
+        facts = graph.cast[step.node]
+        return (
+            not step.operations
+            and facts is not None
+            and facts.direction == "widen"
+            and facts.from_format == cast.to_format
+        )
+
+    index = cast.backward.first(graph, widened)
+    if index < 0 or any(step.operations for step in cast.backward.steps[: index + 1]) or cast.computed_before >= 0:
+        return None
+    path = cast.backward.path(index)
+    if not any(graph.kind[node] in _DECIDING for node in path):
+        return None
+    return Verdict(
+        Confidence.HIGH if cast.backward.whole else Confidence.LOW,
+        tuple(reversed(path)),
+        f"back to {cast.to_format} with nothing done in {cast.from_format} but choosing",
+    )
+
+
 RULE = CastRule("comparison-only", "cast without numerical effect", 160, judge)
 
 EXAMPLES = (
     """
     __global__ void relu(const c10::Half* x, c10::Half* y) {
       float value = x[0];  // expect: comparison-only
-      y[0] = value > 0.0f ? value : 0.0f;
+      y[0] = value > 0.0f ? value : 0.0f;  // expect: comparison-only
+    }
+    """,
+    """
+    __global__ void clamp(const c10::Half* x, c10::Half* y, bool low) {
+      float value = x[0];  // expect: comparison-only
+      float other = x[1];  // expect: comparison-only
+      y[0] = static_cast<c10::Half>(low ? value : other);  // expect: comparison-only
     }
     """,
     """

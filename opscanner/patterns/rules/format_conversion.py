@@ -37,7 +37,8 @@ def judge(cast: CastSubject) -> Verdict | None:
     alone = only_converts(graph, cast.node)
     if not alone and (_something_is_done(cast, cast.forward) or _something_is_done(cast, cast.backward)):
         return None
-    if len(cast.forward.steps) == 1 or len(cast.backward.steps) == 1:
+    ends = cast.forward.first(graph, lambda step: graph.kind[step.node] in ("store", "return"))
+    if not alone and (ends < 0 or len(cast.backward.steps) == 1):
         return None
     loaded = cast.backward.first(graph, lambda step: graph.kind[step.node] == "load")
     stored = cast.forward.first(graph, lambda step: graph.kind[step.node] == "store")
