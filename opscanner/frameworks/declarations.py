@@ -59,7 +59,10 @@ class Place:
 
 
 class DeclaredRegistration(NamedTuple):
-    """A statement that something serves an operator; ``places`` are indices of what it begins with."""
+    """A statement that something serves an operator; ``places`` are indices of what it begins with.
+
+    ``arguments`` are names among the template arguments of a class: they tell the instances that are meant from others.
+    """
 
     operator: str
     kind: str
@@ -69,6 +72,7 @@ class DeclaredRegistration(NamedTuple):
     file: str
     line: int
     places: tuple[int, ...]
+    arguments: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -97,5 +101,6 @@ Adapter = Callable[[Path], Declarations]
 def adapters() -> dict[str, Adapter]:
     """The adapters, by the name of their framework."""
     from opscanner.frameworks.pytorch.adapter import read as read_pytorch
+    from opscanner.frameworks.tensorflow.adapter import read as read_tensorflow
 
-    return {"pytorch": read_pytorch}
+    return {"pytorch": read_pytorch, "tensorflow": read_tensorflow}

@@ -17,6 +17,8 @@ _DEFINE = re.compile(
     re.MULTILINE,
 )
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+_STRING_OR_IDENTIFIER = re.compile(r'"(?:\\.|[^"\\\n])*"|[A-Za-z_]\w*')
+_OPENING = re.compile(r"\s*\(")
 #: Nested uses deeper than this are left as they are.
 MAX_DEPTH = 12
 
@@ -63,29 +65,29 @@ def substitute(macro: Macro, arguments: list[str]) -> str:
         lambda match: f'"{values[match[1]]}"' if match[1] in values else match[0],
         macro.body,
     )
-    body = _IDENTIFIER.sub(lambda match: values.get(match[0], match[0]), body)
+    body = _STRING_OR_IDENTIFIER.sub(lambda match: values.get(match[0], match[0]), body)
     return re.sub(r"\s*##\s*", "", body)
 
 
-def expand(text: str, macros: Mapping[str, Macro], depth: int = 0) -> str:
-    """The text with every use of a known macro replaced, also inside what that gives."""
+def expand(text: str, macros: Mapping[str, Macro], hidden: frozenset[str] = frozenset(), depth: int = 0) -> str:
+    """The text with every use of a known macro replaced, also inside what that gives; not those in ``hidden``."""
     if depth > MAX_DEPTH:
         return text
     pieces, at = [], 0
     for match in _IDENTIFIER.finditer(text):
-        if match.start() < at or match[0] not in macros:
+        name = match[0]
+        if match.start() < at or name in hidden or name not in macros:
             continue
-        opening = re.compile(r"\s*\(").match(text, match.end())
-        if opening is None:
+        opening = _OPENING.match(text, match.end())
+        end = closing(text, opening.end() - 1) if opening else -1
+        if opening is None or end < 0:
             continue
-        end = closing(text, opening.end() - 1)
-        if end < 0:
-            continue
-        inner = {name: macro for name, macro in macros.items() if name != match[0]}
+        within = hidden | {name}
         arguments = [
-            argument if argument in macros else expand(argument, inner, depth + 1)
+            argument if argument in macros else expand(argument, macros, within, depth + 1)
             for argument in split_arguments(text[opening.end() : end])
         ]
-        pieces += [text[at : match.start()], expand(substitute(macros[match[0]], arguments), inner, depth + 1)]
+        body = substitute(macros[name], arguments)
+        pieces += [text[at : match.start()], expand(body, macros, within, depth + 1)]
         at = end + 1
     return "".join((*pieces, text[at:])) if pieces else text

@@ -38,7 +38,8 @@ class Definition(NamedTuple):
     name: str
     is_class: bool
     scope: tuple[str, ...]
-    local: bool  #: static, or in an anonymous namespace: other files cannot name it
+    local: bool  #: static, a method, or in an anonymous namespace: its name alone means nothing elsewhere
+    in_class: bool
     begin: int  #: where its name is
     body: int  #: where its body begins
     end: int
@@ -181,8 +182,11 @@ def find_definitions(text: str) -> Iterator[Definition]:
                 end = closing(text, match.start())
                 end = len(text) - 1 if end < 0 else end
                 scope = tuple(entry[1] for entry in stack if entry[1])
-                local = any(entry[2] for entry in stack) or re.search(r"\bstatic\b", header) is not None
-                yield Definition(name, False, scope, local, start + _name_at(header, name), match.start(), end, header)
+                hidden = any(entry[2] or entry[0] == "class" for entry in stack)
+                local = hidden or re.search(r"\bstatic\b", header) is not None
+                in_class = bool(stack) and stack[-1][0] == "class"
+                begin = start + _name_at(header, name)
+                yield Definition(name, False, scope, local, in_class, begin, match.start(), end, header)
                 offset = start = end + 1
             elif kind == "skip":
                 end = closing(text, match.start())
@@ -198,7 +202,7 @@ def find_definitions(text: str) -> Iterator[Definition]:
                 if kind == "class" and name:
                     scope = tuple(entry[1] for entry in stack if entry[1])
                     hidden = any(entry[2] for entry in stack)
-                    yield Definition(name, True, scope, hidden, begin, body, match.start(), header)
+                    yield Definition(name, True, scope, hidden, False, begin, body, match.start(), header)
             start = offset
 
 

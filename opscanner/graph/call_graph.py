@@ -50,15 +50,18 @@ class CallGraph:
         By caller's instance: callee's instance and the line of the call, each callee once.
     telling : set of int
         Functions that hold a cast or an operation, or are kernels.
-    main_files : set of str
-        Files that were scanned as units.
+    only_cuda : set of int
+        Instances that CUDA files alone instantiate.
+    usr : dict of int to str
+        By instance, clang's symbol, which spells template arguments of classes; empty unless asked for.
     """
 
     functions: dict[int, FunctionRow] = field(default_factory=dict)
     instances: dict[int, InstanceRow] = field(default_factory=dict)
     callees: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     telling: set[int] = field(default_factory=set)
-    main_files: set[str] = field(default_factory=set)
+    only_cuda: set[int] = field(default_factory=set)
+    usr: dict[int, str] = field(default_factory=dict)
 
 
 def scans(connection: Connection) -> list[ScanRow]:
@@ -68,7 +71,7 @@ def scans(connection: Connection) -> list[ScanRow]:
     return [ScanRow(*row) for row in rows]
 
 
-def load(connection: Connection, scan_id: int) -> CallGraph:
+def load(connection: Connection, scan_id: int, *, with_usr: bool = False) -> CallGraph:
     """The call graph of one scan."""
     graph = CallGraph()
     function, file, instance = schema.function.c, schema.source_file.c, schema.function_instance.c
@@ -91,12 +94,16 @@ def load(connection: Connection, scan_id: int) -> CallGraph:
         graph.telling.update(found.scalars())
     _load_calls(connection, graph)
     unit = schema.translation_unit.c
-    paths = connection.execute(
-        select(file.path)
-        .join_from(schema.translation_unit, schema.source_file, file.id == unit.file_id)
-        .where(unit.scan_id == scan_id, unit.status != "skipped")
+    if with_usr:
+        symbols = connection.execute(select(instance.id, instance.usr).where(instance.scan_id == scan_id))
+        graph.usr = {row.id: row.usr for row in symbols}
+    plain = connection.execute(
+        select(schema.unit_instance.c.instance_id)
+        .join(schema.translation_unit, unit.id == schema.unit_instance.c.unit_id)
+        .where(unit.scan_id == scan_id, unit.cuda_pass.in_(("none",)))
+        .distinct()
     )
-    graph.main_files.update(paths.scalars())
+    graph.only_cuda = graph.instances.keys() - set(plain.scalars())
     return graph
 
 

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from opscanner.frameworks.declarations import Adapter, Declarations, Device, adapters
+from opscanner.frameworks.declarations import Adapter, Declarations, Device, PlaceKind, adapters
 from opscanner.graph import call_graph
 from opscanner.graph.operator_store import (
     AttributionRow,
@@ -49,7 +49,8 @@ def conclude(database: str, scan_id: int, log: Callable[[str], None] = lambda me
             return []
         log(f"reading what {scan.framework} states about its operators")
         declared = _declared(adapter, Path(scan.root))
-        graph = call_graph.load(connection, scan_id)
+        classes = any(place.kind is PlaceKind.CLASS for place in declared.places)
+        graph = call_graph.load(connection, scan_id, with_usr=classes)
     concluded = draw_conclusions(declared, graph)
     with Store(database) as store, store.concluding() as connection:
         replace(connection, scan_id, concluded)

@@ -7,13 +7,19 @@ callees, and to functions of other units that its text names, which clang, seein
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from opscanner.frameworks.declarations import Declarations, DeclaredRegistration, Device, Place, PlaceKind
 from opscanner.graph.call_graph import CallGraph, FunctionRow
+
+#: Names in clang's symbols; those of classes stand behind ``@S@``, those of templates behind ``@ST>...@``.
+_NAMES = re.compile(r"@(\w+)")
+_HEADERS = (".h", ".cuh", ".hpp", ".inc")
+_NATIVE = re.compile(r"at::native::(\(anonymous namespace\)::)?\w+$")
 
 
 class Step(NamedTuple):
@@ -73,11 +79,15 @@ class Reach:
             name = _short_name(function.name)
             self._by_file[function.file][name].append(function)
             self._by_name[name].append(function)
-            for part in function.name.split("::")[:-1]:
+            for part in set(function.name.split("::")[:-1]):
                 self._by_class[part].append(function)
+        self._all_arguments = frozenset(word for one in declared.registrations for word in one.arguments)
+        self._arguments_of = {
+            instance: frozenset(_NAMES.findall(usr)) & self._all_arguments for instance, usr in graph.usr.items()
+        }
         self._text_of = self._enclosing()
         self._entries = [self._functions_of(place) for place in self._places]
-        self._next_text: dict[int, list[int]] = {}
+        self._next_text: dict[tuple[int, bool], list[int]] = {}
 
     # -- joining text and clang's functions ------------------------------------------------------------------------
 
@@ -86,12 +96,17 @@ class Reach:
         if place.kind is PlaceKind.FUNCTION:
             return [function.id for function in self._same(place)]
         if place.kind is PlaceKind.CLASS:
-            return [function.id for function in self._by_class.get(place.name, ())]
+            return [
+                function.id
+                for function in self._by_class.get(place.name, ())
+                if function.file == place.file and place.line <= function.line <= place.end_line
+            ]
         return []
 
     def _same(self, place: Place) -> Iterable[FunctionRow]:
         if not place.file:
-            return self._by_name.get(place.name, ())
+            # Written by a macro: clang alone knows where. A namespace's function, no method.
+            return [one for one in self._by_name.get(place.name, ()) if _NATIVE.match(one.name)]
         named = self._by_file[place.file].get(place.name, []) if place.file in self._by_file else []
         if not place.end_line:
             return named
@@ -102,7 +117,7 @@ class Reach:
         """By function, the innermost place whose body it stands in."""
         by_file: dict[str, list[int]] = defaultdict(list)
         for index, place in enumerate(self._places):
-            if place.kind is PlaceKind.FUNCTION and place.mentions and place.end_line:
+            if place.kind in (PlaceKind.FUNCTION, PlaceKind.CLASS) and place.mentions and place.end_line:
                 by_file[place.file].append(index)
         found: dict[int, int] = {}
         for file, names in self._by_file.items():
@@ -112,11 +127,16 @@ class Reach:
                         index
                         for index in by_file.get(file, ())
                         if self._places[index].line <= function.line <= self._places[index].end_line
-                        and (self._places[index].name == name or self._places[index].line < function.line)
+                        and self._may_hold(self._places[index], name, function)
                     ]
                     if around:
                         found[function.id] = max(around, key=lambda index: self._places[index].line)
         return found
+
+    def _may_hold(self, place: Place, name: str, function: FunctionRow) -> bool:
+        if place.kind is PlaceKind.CLASS:
+            return place.name in function.name.split("::")[:-1]
+        return place.name == name or place.line < function.line
 
     # -- walking ---------------------------------------------------------------------------------------------------
 
@@ -127,7 +147,21 @@ class Reach:
         ----------
         registrations : indices into the declarations' registrations
         """
-        arrivals = self._walk(registrations, device)
+        by_arguments: dict[tuple[str, ...], list[int]] = defaultdict(list)
+        for index in registrations:
+            by_arguments[self._declared.registrations[index].arguments].append(index)
+        found: dict[int, Reached] = {}
+        for arguments, indices in by_arguments.items():
+            for one in self._served(indices, device, frozenset(arguments)):
+                former = found.get(one.function)
+                if former is not None:
+                    nearer = min(former, one, key=lambda reached: reached.distance)
+                    one = replace(nearer, formats=tuple(sorted({*former.formats, *one.formats})))
+                found[one.function] = one
+        return list(found.values())
+
+    def _served(self, registrations: Sequence[int], device: Device, arguments: frozenset[str]) -> list[Reached]:
+        arrivals = self._walk(registrations, device, arguments)
         best: dict[int, tuple[int, _Arrival]] = {}
         formats: dict[int, set[str]] = defaultdict(set)
         instances, telling = self._graph.instances, self._graph.telling
@@ -153,7 +187,7 @@ class Reach:
             for function, (node, arrival) in best.items()
         ]
 
-    def _walk(self, registrations: Sequence[int], device: Device) -> dict[int, _Arrival]:
+    def _walk(self, registrations: Sequence[int], device: Device, arguments: frozenset[str]) -> dict[int, _Arrival]:
         arrivals: dict[int, _Arrival] = {}
         queue: deque[int] = deque()
         # A device's own registrations first: where several lead to one place, theirs is the evidence.
@@ -169,20 +203,22 @@ class Reach:
             registration, distance, certain = arrival.registration, arrival.distance + 1, arrival.certain
             if node < 0:
                 for callee, _line in self._graph.callees.get(-node, ()):
-                    if -callee not in arrivals:
+                    if -callee not in arrivals and self._seen_on(callee, device):
                         arrivals[-callee] = _Arrival(node, registration, distance, certain)
                         queue.append(-callee)
                 text = self._text_of.get(self._graph.instances[-node].function)
-                following: Sequence[int] = self._elsewhere(text) if text is not None else ()
+                in_cuda = -node in self._graph.only_cuda
+                following: Sequence[int] = self._elsewhere(text, in_cuda) if text is not None else ()
             else:
                 stub = self._places[node - 1].kind is PlaceKind.STUB
-                for function in self._entries[node - 1]:
-                    for instance in self._instances_of[function]:
-                        if -instance not in arrivals:
-                            # The same function, seen by clang: no step.
-                            arrivals[-instance] = _Arrival(node, registration, arrival.distance, certain)
-                            queue.append(-instance)
-                following = self._elsewhere(node - 1) if self._entries[node - 1] else self._mentioned(node - 1)
+                instances, seen = self._entered(node - 1, device, arguments)
+                for instance in instances:
+                    if -instance not in arrivals and self._seen_on(instance, device):
+                        # The same function, seen by clang: no step.
+                        arrivals[-instance] = _Arrival(node, registration, arrival.distance, certain)
+                        queue.append(-instance)
+                # What clang saw goes on from the instances.
+                following = () if seen else self._mentioned(node - 1)
                 certain = certain and stub
             for target in following:
                 if target + 1 not in arrivals and self._fits(target, device):
@@ -197,17 +233,52 @@ class Reach:
             if self._places[mention.target].kind is not PlaceKind.OPERATOR
         ]
 
-    def _elsewhere(self, place: int) -> list[int]:
-        """What a function that clang saw names outside of its own file, where clang did not follow."""
-        found = self._next_text.get(place)
+    def _elsewhere(self, place: int, in_cuda: bool) -> list[int]:
+        """What a function that clang saw names and clang could not follow: what other units define or instantiate.
+
+        A CUDA unit instantiates what it uses of headers; a C++ unit uses classes that CUDA units instantiate.
+        """
+        found = self._next_text.get((place, in_cuda))
         if found is None:
             own = self._places[place].file
-            found = self._next_text[place] = [
-                target
-                for target in self._mentioned(place)
-                if self._places[target].file != own or self._places[target].kind is PlaceKind.STUB
+            found = self._next_text[place, in_cuda] = [
+                target for target in self._mentioned(place) if self._leaves(self._places[target], own, in_cuda)
             ]
         return found
+
+    def _leaves(self, target: Place, own: str, in_cuda: bool) -> bool:
+        if target.kind is PlaceKind.STUB:
+            return True
+        is_header = target.file.endswith(_HEADERS)
+        return target.file != own and (not is_header or (target.kind is PlaceKind.CLASS and not in_cuda))
+
+    def _entered(self, index: int, device: Device, arguments: frozenset[str]) -> tuple[list[int], bool]:
+        """Instances that a place stands for, and whether clang saw what the place does.
+
+        Instances of a class are left out when they are another device's, or another operator's by their arguments. A
+        constructor alone does not show what a class does; a specialization that others alone use is none of ours.
+        """
+        place = self._places[index]
+        if place.kind is not PlaceKind.CLASS:
+            found = [instance for function in self._entries[index] for instance in self._instances_of[function]]
+            return found, bool(self._entries[index])
+        meant, seen, others = [], False, False
+        for function in self._entries[index]:
+            constructor = self._graph.functions[function].name.endswith(f"::{place.name}::{place.name}")
+            for instance in self._instances_of[function]:
+                if ("ThreadPoolDevice" if device == "cuda" else "GpuDevice") in self._graph.usr.get(instance, ""):
+                    continue
+                named = self._arguments_of.get(instance, frozenset())
+                if not named or named & arguments:
+                    meant.append(instance)
+                    seen = seen or not constructor
+                else:
+                    others = True
+        return meant, seen or (others and not meant)
+
+    def _seen_on(self, instance: int, device: Device) -> bool:
+        """On the CPU only what units that are no CUDA files instantiate; for CUDA what serves both counts, too."""
+        return device != "cpu" or instance not in self._graph.only_cuda
 
     def _fits(self, place: int, device: Device) -> bool:
         return self._places[place].device in ("any", device)
@@ -233,7 +304,7 @@ class Reach:
             return Step(function.name, function.file, function.line)
         place = self._places[node - 1]
         entries = self._entries[node - 1]
-        if entries:
+        if entries and place.kind is PlaceKind.FUNCTION:
             function = self._graph.functions[entries[0]]
             return Step(function.name, function.file, function.line)
         if place.kind is PlaceKind.STUB and previous > 0:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from opscanner.frameworks.declarations import Declarations, PlaceKind, adapters
-from tests.frameworks.checkouts import write_pytorch
+from tests.frameworks.checkouts import write_pytorch, write_tensorflow
 
-SMALL: dict[str, Callable[[Path], Path]] = {"pytorch": write_pytorch}
+SMALL: dict[str, Callable[[Path], Path]] = {"pytorch": write_pytorch, "tensorflow": write_tensorflow}
 
 
 @pytest.fixture(params=sorted(adapters()))
@@ -41,12 +41,14 @@ def test_registrations_are_of_declared_operators_and_begin_at_places(read: tuple
         assert all(0 <= place < len(found.places) for place in registration.places)
 
 
-def test_the_line_of_a_registration_names_what_is_registered(read: tuple[Declarations, Path]) -> None:
+def test_what_is_registered_is_named_at_the_registration_or_in_the_macro_before_it(
+    read: tuple[Declarations, Path],
+) -> None:
     found, root = read
     for registration in found.registrations:
         lines = (root / registration.file).read_text().splitlines()
-        around = " ".join(lines[registration.line - 1 : registration.line + 4])
-        assert registration.target.rpartition(" ")[2].partition("<")[0] in around
+        around = " ".join(lines[max(0, registration.line - 12) : registration.line + 4])
+        assert registration.target.partition("<")[0].rpartition(" ")[2] in around
 
 
 def test_a_gradient_belongs_to_a_declared_operator(read: tuple[Declarations, Path]) -> None:

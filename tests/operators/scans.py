@@ -13,22 +13,30 @@ ACT, LAUNCH = f"{NATIVE}/cuda/Act.cu", f"{NATIVE}/cuda/Launch.cu"
 
 
 def instances() -> dict[str, list[FunctionInstance]]:
-    """By unit: act_kernel launches a kernel that calls a header's function; the gradient's launch is in another unit."""
-    act = host(file=ACT)._replace(name="at::native::(anonymous namespace)::act_kernel", line=3)
-    forward = kernel(file=ACT, line=4)._replace(name="at::native::elementwise_act")
-    backward_host = host(file=ACT)._replace(name="at::native::act_backward_cuda", key="backward", line=8, calls=(), nodes=(), edges=(),
-        parameters=(),
-    )  # fmt: skip
-    launch = host(file=LAUNCH)._replace(name="at::native::launch_act_backward", key="launch_backward", line=2, nodes=(), edges=(),
-        parameters=(), calls=(Call(-1, "backward_kernel", (), kind=EdgeKind.LAUNCH, line=2),),
-    )  # fmt: skip
-    backward = kernel(file=LAUNCH, line=20)._replace(name="at::native::act_backward_kernel", key="backward_kernel", calls=(),
-        nodes=(cast_node(21, "float16", "float32", file=LAUNCH),), edges=(), parameters=(),
-    )  # fmt: skip
-    uncalled = kernel(file=LAUNCH, line=30)._replace(name="at::native::uncalled_kernel", key="uncalled", calls=(), edges=(),
-        nodes=(cast_node(31, "float16", "float32", file=LAUNCH),), parameters=(),
-    )  # fmt: skip
-    return {ACT: [act, forward, square(), backward_host], LAUNCH: [launch, backward, uncalled]}
+    """By unit: act_kernel launches a kernel that calls a header's function; the gradient launches in another unit."""
+    launch = Call(-1, "backward_kernel", (), kind=EdgeKind.LAUNCH, line=2)
+    return {
+        ACT: [
+            host(file=ACT)._replace(name="at::native::(anonymous namespace)::act_kernel", line=3),
+            kernel(file=ACT, line=4)._replace(name="at::native::elementwise_act"),
+            square(),
+            _bare(host(file=ACT)._replace(name="at::native::act_backward_cuda", key="backward", line=8)),
+        ],
+        LAUNCH: [
+            _bare(host(file=LAUNCH)._replace(name="at::native::launch_act_backward", key="launch", line=2), launch),
+            _one_cast(kernel(file=LAUNCH, line=20), "at::native::act_backward_kernel", "backward_kernel"),
+            _one_cast(kernel(file=LAUNCH, line=30), "at::native::uncalled_kernel", "uncalled"),
+        ],
+    }
+
+
+def _bare(function: FunctionInstance, *calls: Call) -> FunctionInstance:
+    return function._replace(nodes=(), edges=(), parameters=(), calls=calls)
+
+
+def _one_cast(function: FunctionInstance, name: str, key: str) -> FunctionInstance:
+    cast = cast_node(function.line + 1, "float16", "float32", file=function.file)
+    return _bare(function)._replace(name=name, key=key, nodes=(cast,))
 
 
 def write_scan(root: Path, database: Path) -> int:

@@ -264,7 +264,7 @@ class _Texts:
             scope, _, name = match[1].rpartition("::")
             if composite and scope == "at" and match[2] in ("(", "<"):
                 self._mention_operator(place, name, offset_line + body.count("\n", 0, match.start()), seen)
-            if name not in names or (match[1]) in seen:
+            if name not in names or name in MOVING or match[1] in seen:
                 continue
             if name in self._stubs:
                 targets = [self._stubs[name]]
@@ -304,9 +304,9 @@ class _Texts:
         if place.file.endswith((".h", ".cuh")):
             return []
         others = [index for index in candidates if index not in self._local and self._fits(index, place.device)]
-        if place.file.endswith(".cu"):
-            # What a unit includes, clang follows; what other units define it cannot see.
-            others = [index for index in others if self._places[index].file.endswith((".cu", ".cpp"))]
+        # What a CUDA unit includes, clang follows; what other units define it cannot see. C++ units include no .cuh.
+        endings = (".cu", ".cpp") if place.file.endswith(".cu") else (".cu", ".cpp", ".h")
+        others = [index for index in others if self._places[index].file.endswith(endings)]
         files = {self._places[index].file for index in others}
         return others if len(files) <= AMBIGUOUS_FILES else []
 
@@ -321,8 +321,11 @@ class _Texts:
     def _fits(self, index: int, device: Device) -> bool:
         return device == "any" or self._places[index].device in ("any", device)
 
-    def serving(self, function: str, device: Device, *, structured: bool) -> tuple[int, ...]:
-        """Where the function that a registration names begins."""
+    def serving(self, function: str, device: Device, *, structured: bool = False, file: str = "") -> tuple[int, ...]:
+        """Where the function that a registration names begins; with a file, a registration that stands there."""
+        own = [index for index in self._functions.get(function, ()) if self._places[index].file == file]
+        if own:
+            return tuple(own)
         first, second = self._implementations, self._functions
         names = (first.get(function) or second.get(function)) if structured else second.get(function)
         names = (
@@ -331,7 +334,7 @@ class _Texts:
         found = tuple(i for i in names or () if self._fits(i, device) and i not in self._local)
         if found:
             return found
-        return (self._new(Place(PlaceKind.FUNCTION, function, device, "", 0, 0)),)
+        return (self._new(Place(PlaceKind.FUNCTION, function, device, file, 0, 0)),)
 
     # -- libraries -------------------------------------------------------------------------------------------------
 
@@ -347,6 +350,6 @@ class _Texts:
             self.library_registrations.append(
                 DeclaredRegistration(
                     name, "torch_library_impl", device, (), f"{written} {key}: {function}", file, line,
-                    self.serving(function, device, structured=False),
+                    self.serving(function, device, file=file),
                 )
             )  # fmt: skip

@@ -1,0 +1,187 @@
+"""TensorFlow's operators, the classes that serve them, and the functors that these classes use.
+
+``REGISTER_KERNEL_BUILDER(Name("Selu").Device(DEVICE_GPU).TypeConstraint<T>("T"), SeluOp<GPUDevice, T>)`` names a class.
+Its ``Compute`` stands in a ``.cc`` or ``.h`` and uses functors (``functor::Selu<Device, T>``), which are defined in a
+header and instantiated for the GPU in a ``.cu.cc``: another unit, so the way from the class to its functors is one of
+names. One class template serves many operators by its arguments (``UnaryOp<GPUDevice, functor::tanh<T>>``): the
+registration keeps them, to tell its instances from the others'.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from opscanner.frameworks.declarations import (
+    Declarations,
+    DeclaredOperator,
+    DeclaredRegistration,
+    Device,
+    Mention,
+    Place,
+    PlaceKind,
+)
+from opscanner.frameworks.source_text import Definition, SourceText
+from opscanner.frameworks.tensorflow import declared
+from opscanner.frameworks.tensorflow.registrations import Headers, Registered, registrations
+
+FOLDER = "tensorflow/core/kernels"
+TYPES = "tensorflow/core/framework/register_types.h"
+LIBRARIES = (
+    "tensorflow/core/framework/", "tensorflow/core/platform/", "tensorflow/core/lib/", "tensorflow/core/util/",
+    "tensorflow/tsl/", "third_party/",
+)  # fmt: skip
+_LEFT_OUT = re.compile(r"_test(?:_\w+)?\.(?:cc|h)$|/(?:hexagon|fuzzing|testdata|mkl)/|_benchmark|/mkl_|test_util")
+_SUFFIXES = (".cc", ".h", ".cuh")
+_WORDS = re.compile(r"(?<![\w.])(?<!->)([A-Za-z_]\w*(?:::[A-Za-z_]\w*)*)\s*([(<{,;&>)]?)")
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+_ELSEWHERE = re.compile(
+    r"^(std|Eigen|absl|tsl|cub|gpuprim|se|stream_executor|errors|port|strings|thrust|llvm|mlir)(::|$)"
+)
+#: A name that so many files define tells nothing about which one is meant.
+AMBIGUOUS_FILES = 4
+#: Arguments of a kernel's class that tell no instances apart.
+_COMMON = frozenset(
+    (
+        "T", "Device", "CPUDevice", "GPUDevice", "GpuDevice", "ThreadPoolDevice", "Eigen", "functor", "tensorflow",
+        "true", "false", "std", "internal", "type", "typename", "D", "tsl", "Index", "se", "gpu",
+    )
+)  # fmt: skip
+#: Names that classes share with what every kernel uses.
+_EVERYWHERE = frozenset(("Compute", "ComputeAsync", "Tensor", "Status", "Operate", "Launch", "Run", "Init", "OpKernel"))
+
+
+def read(root: Path) -> Declarations:
+    """The operators of a TensorFlow checkout; ``warnings`` when a part could not be read."""
+    found = Declarations(libraries=LIBRARIES)
+    operators = {one.name: one for one in declared.registered_operators(root)}
+    if not operators:
+        found.warnings.append(f"{declared.OPERATORS_FOLDER}: no REGISTER_OP found")
+        return found
+    called = declared.gradients(root)
+    texts = {str(path.relative_to(root)): _read(path) for path in _files(root)}
+    sources = {file: SourceText(text) for file, text in texts.items()}
+    headers = {TYPES: SourceText(_read(root / TYPES))} if (root / TYPES).is_file() else {}
+    headers.update({file: source for file, source in sources.items() if file.endswith((".h", ".cuh"))})
+    macros = Headers(headers)
+    places = _Places(found)
+    registered: list[tuple[str, Registered]] = []
+    for file, source in sources.items():
+        definitions = source.definitions()
+        places.add(file, source, definitions)
+        if "REGISTER" in source.code and file.endswith(".cc"):
+            registered += [(file, one) for one in registrations(source, definitions, macros.macros_for(source, TYPES))]
+    places.connect()
+    for file, one in registered:
+        if one.operator not in operators:
+            operators[one.operator] = declared.Declared(one.operator, file, one.line)
+        found.registrations.append(_registration(file, one, places))
+    found.operators = _operators(operators, called)
+    return found
+
+
+def _files(root: Path) -> Iterator[Path]:
+    for path in sorted((root / FOLDER).rglob("*")):
+        if path.suffix in _SUFFIXES and not _LEFT_OUT.search(str(path.relative_to(root))):
+            yield path
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def _operators(known: dict[str, declared.Declared], called: dict[str, str]) -> list[DeclaredOperator]:
+    names = set(known)
+    made = [declared.operator(one, names, called) for one in known.values()]
+    # A gradient's forward operator must be one.
+    return [one if one.forward_name in names else one._replace(forward_name=one.name) for one in made]
+
+
+def _registration(file: str, one: Registered, places: _Places) -> DeclaredRegistration:
+    name, _, arguments = one.kernel.partition("<")
+    telling = (word for word in _IDENTIFIER.findall(arguments) if word not in _COMMON and len(word) > 1)
+    words = tuple(dict.fromkeys(telling))
+    kernel = name.strip().rpartition("::")[2]
+    begins = places.classes(kernel, file, one.device)
+    for word in words:
+        begins += places.classes(word, file, one.device)
+    if not begins:
+        begins = (places.unknown(kernel, one.device, file, one.line),)
+    return DeclaredRegistration(
+        one.operator, "register_kernel_builder", one.device, one.formats, one.kernel, file, one.line, begins, words
+    )
+
+
+def device_of(file: str, header: str = "") -> Device:
+    """Whose code a file or a specialization is."""
+    if ".cu." in file or "GPUDevice" in header or "GpuDevice" in header or "/gpu_" in file or "_gpu." in file:
+        return "cuda"
+    return "cpu" if "CPUDevice" in header or "ThreadPoolDevice" in header else "any"
+
+
+class _Places:
+    """Classes and functions of all files, and what they name."""
+
+    def __init__(self, found: Declarations) -> None:
+        self._places = found.places
+        self._named: dict[str, list[int]] = defaultdict(list)
+        self._local: set[int] = set()
+        self._bodies: list[tuple[int, str, int]] = []
+
+    def add(self, file: str, source: SourceText, definitions: list[Definition]) -> None:
+        """Takes in the classes and functions of a file; a method belongs to its class."""
+        text = source.outside_directives
+        for made in definitions:
+            owner = made.name.rpartition("::")[0].rpartition("::")[2] if not made.is_class else ""
+            name = made.name.rpartition("::")[2]
+            if not made.is_class and not owner and (made.in_class or name.startswith("operator")):
+                continue  # its class' body holds it
+            kind = PlaceKind.CLASS if made.is_class or owner else PlaceKind.FUNCTION
+            lines = source.line(made.begin), source.line(made.end)
+            begin = made.begin if not made.is_class else max(0, made.body - len(made.header))
+            place = Place(kind, owner or name, device_of(file, made.header), file, *lines)
+            self._places.append(place)
+            index = len(self._places) - 1
+            self._named[place.name].append(index)
+            if made.local:
+                self._local.add(index)
+            self._bodies.append((index, text[begin : made.end], source.line(begin)))
+
+    def connect(self) -> None:
+        """Finds whom every body names."""
+        names = self._named.keys() - _EVERYWHERE
+        for index, body, first_line in self._bodies:
+            place, seen = self._places[index], {self._places[index].name}
+            for match in _WORDS.finditer(body):
+                scope, _, name = match[1].rpartition("::")
+                if name not in names or name in seen or _ELSEWHERE.match(scope):
+                    continue
+                seen.add(name)
+                line = first_line + body.count("\n", 0, match.start())
+                for target in self._resolve(name, place.file, place.device, called=match[2] == "("):
+                    if target != index:
+                        place.mentions.append(Mention(target, place.file, line))
+
+    def _resolve(self, name: str, file: str, device: Device, *, called: bool = False) -> tuple[int, ...]:
+        candidates = [
+            index
+            for index in self._named.get(name, ())
+            if device == "any" or self._places[index].device in ("any", device)
+        ]
+        own = tuple(index for index in candidates if self._places[index].file == file)
+        others = tuple(index for index in candidates if index not in self._local and self._places[index].file != file)
+        if len({self._places[index].file for index in others}) > AMBIGUOUS_FILES:
+            others = ()
+        # A template is declared in one file and specialized in another: own and others may both be meant.
+        return own + others
+
+    def classes(self, name: str, file: str, device: Device) -> tuple[int, ...]:
+        """Places of a class that a registration names."""
+        return tuple(i for i in self._resolve(name, file, device) if self._places[i].kind is PlaceKind.CLASS)
+
+    def unknown(self, name: str, device: Device, file: str, line: int) -> int:
+        """A place for a class that no file that was read defines."""
+        self._places.append(Place(PlaceKind.CLASS, name, device, file, line, line))
+        return len(self._places) - 1

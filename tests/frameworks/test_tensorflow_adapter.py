@@ -1,0 +1,110 @@
+"""What TensorFlow states about its operators: on a checkout in miniature, and on the real one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from opscanner.frameworks.declarations import Declarations, DeclaredRegistration
+from opscanner.frameworks.tensorflow import adapter
+from tests.frameworks.checkouts import KERNELS, write_tensorflow
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Declarations:
+    return adapter.read(write_tensorflow(tmp_path))
+
+
+@pytest.fixture(scope="session")
+def real(tensorflow_root: Path) -> Declarations:
+    return adapter.read(tensorflow_root)
+
+
+def of(found: Declarations, operator: str, device: str) -> list[DeclaredRegistration]:
+    return [one for one in found.registrations if one.operator == operator and one.device == device]
+
+
+def classes(found: Declarations, operator: str, device: str) -> set[tuple[str, str]]:
+    """(class, file) of what registrations begin with, and of what these classes name."""
+    reached: set[int] = set()
+    todo = [place for one in of(found, operator, device) for place in one.places]
+    while todo:
+        index = todo.pop()
+        if index not in reached:
+            reached.add(index)
+            todo += [mention.target for mention in found.places[index].mentions]
+    return {(found.places[index].name, found.places[index].file) for index in reached}
+
+
+def test_operators_and_gradients_are_those_that_are_declared(small: Declarations) -> None:
+    assert {one.name: (one.forward_name, one.direction, one.line) for one in small.operators} == {
+        "Act": ("Act", "forward", 2),
+        "ActGrad": ("Act", "backward", 4),
+        "Tanh": ("Tanh", "forward", 5),
+        "Rsqrt": ("Rsqrt", "forward", 6),
+    }
+
+
+def test_a_macro_over_types_registers_all_formats_at_the_line_that_uses_it(small: Declarations) -> None:
+    (one,) = of(small, "Act", "cuda")
+    assert (one.target, one.formats, one.file, one.line) == (
+        "ActOp<GPUDevice, T>",
+        ("float16", "float32"),
+        f"{KERNELS}/act_op.cc",
+        27,
+    )
+    (other,) = of(small, "Act", "cpu")
+    assert (other.formats, other.line) == (("bfloat16",), 29)
+
+
+def test_a_macro_of_a_header_registers_and_of_two_definitions_the_longer_counts(small: Declarations) -> None:
+    (one,) = of(small, "Tanh", "cuda")
+    assert (one.target, one.formats, one.arguments) == (
+        "UnaryOp<GPUDevice, functor::tanh<T>>",
+        ("float16", "float32"),
+        ("tanh",),
+    )
+
+
+def test_a_class_leads_to_the_functor_that_it_uses_and_to_no_other(small: Declarations) -> None:
+    assert classes(small, "Act", "cuda") == {
+        ("ActOp", f"{KERNELS}/act_op.cc"),
+        ("Act", f"{KERNELS}/act_op_functor.h"),
+    }
+
+
+def test_a_method_outside_of_its_class_belongs_to_it(small: Declarations) -> None:
+    assert ("ActGrad", f"{KERNELS}/act_op_functor.h") in classes(small, "ActGrad", "cuda")
+
+
+@pytest.mark.parametrize(
+    ("operator", "functor", "file"),
+    [
+        ("Selu", "Selu", "relu_op_functor.h"),
+        ("SeluGrad", "SeluGrad", "relu_op_functor.h"),
+        ("Elu", "Elu", "relu_op_functor.h"),
+        ("LeakyRelu", "LeakyRelu", "relu_op_functor.h"),
+        ("Cumsum", "Scan", "scan_ops_gpu.h"),
+    ],
+)
+def test_known_operators_of_tensorflow_lead_to_their_functors(
+    real: Declarations, operator: str, functor: str, file: str
+) -> None:
+    found = classes(real, operator, "cuda")
+    assert (functor, f"{KERNELS}/{file}") in found
+    assert "float16" in {format_ for one in of(real, operator, "cuda") for format_ in one.formats}
+
+
+def test_forward_and_backward_of_tensorflow_use_different_functors(real: Declarations) -> None:
+    declared = {one.name: one for one in real.operators}
+    for forward, backward in (("Elu", "EluGrad"), ("Selu", "SeluGrad"), ("LeakyRelu", "LeakyReluGrad")):
+        assert (declared[backward].forward_name, declared[backward].direction) == (forward, "backward")
+        assert (backward, f"{KERNELS}/relu_op_functor.h") not in classes(real, forward, "cuda")
+        assert (forward, f"{KERNELS}/relu_op_functor.h") not in classes(real, backward, "cuda")
+
+
+def test_kernels_that_a_compiler_generates_are_registered_without_a_class_to_read(real: Declarations) -> None:
+    generated = [one for one in of(real, "Tanh", "cuda") if "mlir_generated" in one.file]
+    assert generated
+    assert all(not real.places[place].mentions for one in generated for place in one.places)

@@ -1,0 +1,84 @@
+"""Which instances of a class template serve which operator."""
+
+from __future__ import annotations
+
+from opscanner.frameworks.declarations import (
+    Declarations,
+    DeclaredOperator,
+    DeclaredRegistration,
+    Mention,
+    Place,
+    PlaceKind,
+)
+from opscanner.graph.call_graph import CallGraph, FunctionRow, InstanceRow
+from opscanner.operators.reach import Reach
+
+H, CC = "kernels/cwise.h", "kernels/cwise.cc"
+
+
+def unary(functor: str, device: str) -> str:
+    return f"c:@N@functor@S@UnaryFunctor>#$@N@Eigen@S@{device}#$@N@functor@S@{functor}>#f@F@operator()#"
+
+
+def one_class_for_two_operators() -> Declarations:
+    kind, functors = "register_kernel_builder", {"Tanh": "tanh", "Rsqrt": "rsqrt"}
+    return Declarations(
+        operators=[DeclaredOperator(name, name, "forward", CC, 1) for name in functors],
+        registrations=[
+            DeclaredRegistration(name, kind, "cuda", (), f"UnaryOp<{functor}>", CC, 3, (0,), (functor,))
+            for name, functor in functors.items()
+        ],
+        places=[
+            Place(PlaceKind.CLASS, "UnaryOp", "any", H, 10, 13, [Mention(1, H, 12)]),
+            Place(PlaceKind.CLASS, "UnaryFunctor", "any", H, 20, 25),
+        ],
+    )
+
+
+def graph(*usrs: str) -> CallGraph:
+    """One function, ``UnaryFunctor::operator()``, whose instances each call a function of their own."""
+    found = CallGraph(functions={1: FunctionRow(1, "functor::UnaryFunctor::operator()", H, 21)}, telling=set())
+    for index, usr in enumerate(usrs):
+        caller, callee, function = 10 + index, 20 + index, 100 + index
+        found.functions[function] = FunctionRow(function, f"callee_{index}", H, 30 + index)
+        found.instances[caller] = InstanceRow(caller, 1, "T=float16", False)
+        found.instances[callee] = InstanceRow(callee, function, "", True)
+        found.callees[caller] = [(callee, 22)]
+        found.usr[caller] = usr
+        found.telling.add(function)
+    found.only_cuda = set(found.instances)
+    return found
+
+
+def served(usrs: tuple[str, ...], registration: int, device: str = "cuda") -> set[str]:
+    calls = graph(*usrs)
+    reach = Reach(one_class_for_two_operators(), calls)
+    found = reach.served([registration], "cuda" if device == "cuda" else "cpu")
+    return {calls.functions[one.function].name for one in found}
+
+
+def test_an_operator_takes_the_instances_that_its_registration_names() -> None:
+    usrs = (unary("tanh", "GpuDevice"), unary("rsqrt", "GpuDevice"))
+    assert served(usrs, 0) == {"callee_0"}
+    assert served(usrs, 1) == {"callee_1"}
+
+
+def test_an_operator_whose_instances_were_not_scanned_takes_nobody_elses() -> None:
+    assert served((unary("tanh", "GpuDevice"),), 1) == set()
+
+
+def test_instances_for_the_processor_do_not_serve_the_gpu() -> None:
+    assert served((unary("tanh", "ThreadPoolDevice"), unary("tanh", "GpuDevice")), 0) == {"callee_1"}
+
+
+def test_the_path_names_the_registration_the_class_and_the_functor() -> None:
+    reach = Reach(one_class_for_two_operators(), graph(unary("tanh", "GpuDevice")))
+    (one,) = reach.served([0], "cuda")
+    assert [(step.what, step.file, step.line) for step in one.path] == [
+        ("register_kernel_builder UnaryOp<tanh>", CC, 3),
+        ("UnaryOp", H, 10),
+        ("UnaryFunctor", H, 20),
+        ("functor::UnaryFunctor::operator()", H, 21),
+        ("callee_0", H, 30),
+    ]
+    assert not one.certain
