@@ -24,7 +24,7 @@ from opscanner.operators import pair_check
 from opscanner.operators.pairs import OperatorPair, read_pairs
 
 TABLE = Path(__file__).resolve().parent.parent / "data" / "operator_pairs.csv"
-RESULTS = ("result", "difference", "bound", "aten_ran")
+RESULTS = ("result", "difference", "bound", "aten_ran", "tensorflow_ran")
 
 
 def main() -> int:
@@ -54,7 +54,7 @@ def main() -> int:
 
 def run(pair: OperatorPair) -> tuple[dict[str, str], list[str]]:
     """The result columns of a pair, and what is wrong with it."""
-    nothing = {"result": "not_checked", "difference": "", "bound": "", "aten_ran": ""}
+    nothing = {"result": "not_checked", "difference": "", "bound": "", "aten_ran": "", "tensorflow_ran": ""}
     wrong = [f"leaves {name} to its default" for name in pair_check.unset_attributes(pair)]
     if pair.unchecked_because:
         return nothing, wrong
@@ -69,11 +69,14 @@ def run(pair: OperatorPair) -> tuple[dict[str, str], list[str]]:
     wrong += [
         f"aten {name} did not run, but {' '.join(found.aten_ran)}" for name in pair.aten if name not in found.aten_ran
     ]
+    if pair.tensorflow not in found.tensorflow_ran:
+        wrong.append(f"tensorflow {pair.tensorflow} did not run, but {' '.join(found.tensorflow_ran)}")
     results = {
         "result": "checked",
         "difference": f"{found.difference:.1e}",
         "bound": f"{pair.bound:.1e}",
         "aten_ran": " ".join(found.aten_ran),
+        "tensorflow_ran": " ".join(found.tensorflow_ran),
     }
     return results, wrong
 

@@ -24,14 +24,16 @@ class PairCheck:
     difference : float
         Largest over all outputs of the pair's metric; infinity for another number or shape of outputs, and for NaN
         or infinity on one side only.
-    aten_ran : tuple of str
-        ATen operators that ran, without those that only allocate, view or copy unless the pair names them.
+    aten_ran, tensorflow_ran : tuple of str
+        ATen operators and TensorFlow ops that ran, without those that only allocate, view or copy unless the pair
+        names them.
     all_zero : bool
         True when every output is zero: such a check would not tell operators apart.
     """
 
     difference: float
     aten_ran: tuple[str, ...]
+    tensorflow_ran: tuple[str, ...]
     all_zero: bool
 
 
@@ -69,10 +71,12 @@ def check(pair: OperatorPair) -> PairCheck:
     inputs = make_inputs(pair)
     ours = pytorch.evaluate(pair.torch_call, inputs, pair.format)
     theirs = tensorflow.evaluate(pair.tensorflow_call, inputs, pair.format)
-    ran = pytorch.operators_run(pair.torch_call, inputs, pair.format)
+    aten = pytorch.operators_run(pair.torch_call, inputs, pair.format)
+    ops = tensorflow.operators_run(pair.tensorflow_call, inputs, pair.format)
     return PairCheck(
         difference=largest_difference(ours, theirs, pair.metric),
-        aten_ran=tuple(name for name in ran if name in pair.aten or name not in pytorch.BOOKKEEPING),
+        aten_ran=tuple(name for name in aten if name in pair.aten or name not in pytorch.BOOKKEEPING),
+        tensorflow_ran=tuple(name for name in ops if name == pair.tensorflow or name not in tensorflow.BOOKKEEPING),
         all_zero=all(not np.any(array) for array in (*ours, *theirs)),
     )
 

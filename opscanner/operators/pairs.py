@@ -137,7 +137,9 @@ class OperatorPair:
     module: str
     torch: str
     aten: tuple[str, ...]
+    aten_cuda: tuple[str, ...]
     tensorflow: str
+    composed_in: str
     inputs: tuple[PairInput, ...]
     format: str
     torch_call: str
@@ -149,6 +151,7 @@ class OperatorPair:
     result: str
     difference: float | None
     aten_ran: tuple[str, ...]
+    tensorflow_ran: tuple[str, ...]
 
     @property
     def bound(self) -> float:
@@ -253,7 +256,8 @@ def pairs_of(aten: str = "", tensorflow: str = "") -> tuple[OperatorPair, ...]:
     return tuple(
         pair
         for pair in load_pairs()
-        if (not aten or aten in pair.aten) and (not tensorflow or tensorflow == pair.tensorflow)
+        if (not aten or aten in pair.aten or aten in pair.aten_cuda)
+        and (not tensorflow or tensorflow == pair.tensorflow)
     )
 
 
@@ -265,7 +269,9 @@ def _pair(row: dict[str, str]) -> OperatorPair:
         module=row["module"],
         torch=row["torch"],
         aten=tuple(row["aten"].split()),
+        aten_cuda=tuple(row["aten_cuda"].split()),
         tensorflow=row["tensorflow"],
+        composed_in=row["composed_in"],
         inputs=parse_inputs(row["inputs"]),
         format=row["format"],
         torch_call=row["torch_call"],
@@ -277,4 +283,5 @@ def _pair(row: dict[str, str]) -> OperatorPair:
         result=row["result"],
         difference=float(row["difference"]) if row["difference"] else None,
         aten_ran=tuple(row["aten_ran"].split()),
+        tensorflow_ran=tuple(row["tensorflow_ran"].split()),
     )

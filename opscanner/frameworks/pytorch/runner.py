@@ -175,9 +175,10 @@ def _left_to_default(path: tuple[str, ...], positional: int, given: set[str]) ->
 
 def _parameters(path: tuple[str, ...]) -> Iterable[list[tuple[str, bool]]]:
     """For each overload its parameters and whether they have a default other than None."""
-    if path[0] == "F":
+    if path[0] == "F" or path[:2] == ("torch", "optim"):
+        room = torch.nn.functional if path[0] == "F" else torch.optim
         try:
-            signature = inspect.signature(getattr(torch.nn.functional, path[1]))
+            signature = inspect.signature(getattr(room, path[-1]))
         except (TypeError, ValueError):
             pass
         else:

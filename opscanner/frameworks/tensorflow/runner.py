@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import inspect
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -17,6 +18,27 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.framework import op_callbacks  # what tf.debugging's dumps stand on; there is no public door
+
+#: Ops that move, shape, name or hold values and compute none.
+BOOKKEEPING = frozenset(
+    {
+        *(
+            "AssignVariableOp",
+            "BroadcastGradientArgs",
+            "ConcatV2",
+            "Const",
+            "ExpandDims",
+            "Fill",
+            "GatherV2",
+            "Identity",
+        ),
+        *("IdentityN", "InvertPermutation", "OnesLike", "Pack", "Prod", "Range", "Rank", "ReadVariableOp", "Reshape"),
+        *("Shape", "ShapeN", "Size", "Slice", "Squeeze", "StopGradient", "StridedSlice", "Transpose", "VarHandleOp"),
+        *("DestroyResourceOp", "VarIsInitializedOp", "ZerosLike", "_EagerConst", "ConcatOffset", "Split", "Unpack"),
+        *("VariableShape", "BroadcastTo", "Tile", "NoOp", "EnsureShape", "PreventGradient"),
+    }
+)
 
 #: Attributes without effect on a right call's values that came after TensorFlow 2.14: hints for automatic
 #: differentiation, a sparse gradient, what to do with an index out of range.
@@ -31,17 +53,51 @@ def evaluate(expression: str, inputs: Mapping[str, np.ndarray], format_name: str
     return [_array(tensor) for tensor in _flat(result)]
 
 
+def operators_run(expression: str, inputs: Mapping[str, np.ndarray], format_name: str) -> tuple[str, ...]:
+    """Names of the ops that run for an expression, in order of first call, those of gradients too.
+
+    :data:`BOOKKEEPING` names those that compute nothing.
+    """
+    seen: dict[str, None] = {}
+
+    def note(op_type: str | bytes, *_: Any, **__: Any) -> None:
+        seen[op_type.decode() if isinstance(op_type, bytes) else op_type] = None
+
+    names = _namespace(format_name)
+    names.update({name: _tensor(value, format_name) for name, value in inputs.items()})
+    op_callbacks.add_op_callback(note)
+    try:
+        eval(expression, names)  # noqa: S307  (the project's own table)
+    finally:
+        op_callbacks.clear_op_callbacks()
+    return tuple(seen)
+
+
 def unset_attributes(expression: str) -> tuple[str, ...]:
     """Attributes with a default that an expression leaves to TensorFlow, as ``op.attribute``."""
     missing = []
     for call in ast.walk(ast.parse(expression, mode="eval")):
-        match call:
-            case ast.Call(func=ast.Attribute(value=ast.Name(id="raw"), attr=op), keywords=keywords):
-                given = {keyword.arg for keyword in keywords}
-                for name, parameter in inspect.signature(getattr(tf.raw_ops, op)).parameters.items():
-                    if parameter.default is not inspect.Parameter.empty and name not in given | _NO_ATTRIBUTES:
-                        missing.append(f"{op}.{name}")
+        if isinstance(call, ast.Call) and (function := _checked_function(call.func)) is not None:
+            given = {keyword.arg for keyword in call.keywords} | _NO_ATTRIBUTES
+            for place, (name, parameter) in enumerate(inspect.signature(function).parameters.items()):
+                default = parameter.default
+                left = default is not inspect.Parameter.empty and default is not None and place >= len(call.args)
+                if left and name not in given:
+                    missing.append(f"{ast.unparse(call.func)}.{name}")
     return tuple(missing)
+
+
+def _checked_function(node: ast.expr) -> Callable[..., Any] | None:
+    """A raw op, or a function of tf that computes; those that only shape have nothing that matters."""
+    path = ast.unparse(node)
+    if re.fullmatch(r"raw\.\w+", path):
+        return getattr(tf.raw_ops, path.removeprefix("raw."))  # type: ignore[no-any-return]
+    if re.fullmatch(r"tf\.((nn|math|linalg)\.\w+|reduce_\w+)", path):
+        found: Any = tf
+        for name in path.split(".")[1:]:
+            found = getattr(found, name)
+        return found  # type: ignore[no-any-return]
+    return None
 
 
 def versions() -> dict[str, str]:
@@ -65,6 +121,7 @@ def _namespace(format_name: str) -> dict[str, Any]:
         "nchw": _channels_first,
         "hwio": _filter_to_tensorflow,
         "oihw": _filter_to_torch,
+        "grad": _grad,
         "updated": _updated,
     }
 
@@ -91,6 +148,15 @@ def _filter_to_torch(tensor: tf.Tensor) -> tf.Tensor:
     """(..., in, out) to (out, in, ...)."""
     rank = len(tensor.shape)
     return tf.transpose(tensor, [rank - 1, rank - 2, *range(rank - 2)])
+
+
+def _grad(function: Callable[..., tf.Tensor], arguments: Any, upstream: tf.Tensor) -> list[tf.Tensor]:
+    """Gradients of ``function`` at ``arguments``, a tensor or a tuple of them, for an upstream gradient."""
+    leaves = list(_flat(arguments))
+    with tf.GradientTape() as tape:
+        tape.watch(leaves)
+        result = function(*leaves)
+    return [tf.convert_to_tensor(g) for g in tape.gradient(result, leaves, output_gradients=upstream)]
 
 
 def _updated(function: Callable[..., Any], *tensors: tf.Tensor) -> list[tf.Tensor]:
