@@ -77,12 +77,19 @@ ERROR_CLASSES: dict[str, ErrorClass] = {
         "backward stable factorization of an n by n matrix: c n**2 u times the condition number (Higham 9.3, 10.1), "
         "c times the condition number of these inputs at most 2048, 2 sides",
     ),
+    "float32_constant": ErrorClass(
+        "normwise",
+        64,
+        0,
+        "one side rounds constants or logarithms to float32 whatever the format: at most 64 enter a value, none "
+        "amplified; u is that of float32",
+    ),
     "float32_inside": ErrorClass(
         "normwise",
         4096,
         0,
-        "one side computes weights, coordinates below 64, constants or logarithms in float32 whatever the format: an "
-        "error of a few 2**-18; u is that of float32",
+        "one side computes weights or coordinates below 64 in float32 whatever the format: an error of a few 2**-18; "
+        "u is that of float32",
     ),
     "approximation": ErrorClass(
         "elementwise",
@@ -101,7 +108,42 @@ ERROR_CLASSES: dict[str, ErrorClass] = {
 }
 
 #: Classes whose unit is float32's, whatever format the pair is checked in.
-_FLOAT32_UNIT = frozenset({"float32_inside", "table_lookup", "approximation"})
+_FLOAT32_UNIT = frozenset({"float32_constant", "float32_inside", "table_lookup", "approximation"})
+
+
+#: Operators of either framework that are an elementary or special function, or hold one, in lower case.
+_ELEMENTARY = frozenset(
+    {
+        *("acos", "acosh", "angle", "asin", "asinh", "atan", "atan2", "atanh", "celu", "cos", "cosh", "digamma", "elu"),
+        *(
+            "erf",
+            "erfc",
+            "erfinv",
+            "exp",
+            "expm1",
+            "gelu",
+            "gelu_backward",
+            "glu",
+            "igamma",
+            "igammac",
+            "lgamma",
+            "log",
+        ),
+        *(
+            "log1p",
+            "log_sigmoid_forward",
+            "logaddexp",
+            "logit",
+            "logsoftmax",
+            "logsumexp",
+            "mish",
+            "ndtri",
+            "polygamma",
+        ),
+        *("pow", "selu", "sigmoid", "silu", "silu_backward", "sin", "sinh", "softmax", "softplus", "special_xlog1py"),
+        *("tan", "tanh", "xlog1py", "xlogy", "zeta", "_softmax", "_log_softmax", "logcumsumexp", "cumulativelogsumexp"),
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -159,6 +201,15 @@ class OperatorPair:
         row = ERROR_CLASSES[self.error_class]
         unit_format = "float32" if self.error_class in _FLOAT32_UNIT else self.format
         return float(row.factor * self.terms**row.power * 2.0 ** -FORMATS[unit_format].precision)
+
+    @property
+    def elementary_functions(self) -> tuple[str, ...]:
+        """Operators that are or hold an elementary function, among those that ran on either side (none, unchecked).
+
+        >>> find_pair("gelu.tanh").elementary_functions
+        ('gelu', 'Pow', 'Tanh')
+        """
+        return tuple(name for name in (*self.aten_ran, *self.tensorflow_ran) if name.lower() in _ELEMENTARY)
 
     @property
     def metric(self) -> str:
