@@ -34,7 +34,7 @@ _REDUCING_CALL = re.compile(
 )
 _ENTERS = frozenset(("parameter", "load", "variable", "cast", "call"))
 _LEAVES = frozenset(("variable", "store", "return", "cast"))
-_KEEPING = frozenset(("variable", "load", "store", "selection", "parameter", "call", "return", "cast"))
+_KEEPING = frozenset(("variable", "selection", "parameter", "call", "return", "cast"))
 SIXTEEN_BIT = frozenset(("float16", "bfloat16"))
 
 
@@ -64,20 +64,28 @@ def changes_sign(graph: FlowGraph, node: int) -> bool:
 
 
 def is_rounding_arithmetic(graph: FlowGraph, node: int) -> bool:
-    """True for + - * / and fma whose result is rounded."""
+    """True for + - * / and fma whose result is rounded; sums are told by ``accumulates``."""
+    if graph.kind[node] == "reduction":
+        return graph.operation[node] in ("+", "-", "*", "/", "fma") and not accumulates(graph, node)
     return graph.kind[node] == "arithmetic" and not changes_sign(graph, node)
 
 
 def accumulates(graph: FlowGraph, node: int) -> str:
-    """How a node adds to a running sum or product: ``loop``, ``atomic``, ``combine``, ``call``, or not (empty).
+    """How a node adds to a running sum or product: one of five words, or not at all (empty).
 
-    ``loop`` is a value carried round a loop (``sum += x``, ``sum = sum + x``), ``atomic`` an atomic addition,
+    ``loop`` is a variable carried round a loop (``sum += x``, ``sum = sum + x``), ``element`` an element of an array
+    that is added to in a loop, of which the graph does not say whether it is the same each time, ``atomic`` an atomic
+    addition,
     ``combine`` an addition in a function whose name says that it merges partial results (a reducer's ``combine``,
     a warp's sum), ``call`` a call whose name says the same and whose body was not seen.
     """
     kind, operation = graph.kind[node], graph.operation[node]
     if kind == "reduction":
-        return "loop" if operation in ("+", "-", "*", "fma") else ""
+        if operation not in ("+", "-", "*", "fma"):
+            return ""
+        if not _is_element(graph, node):
+            return "loop"
+        return "" if operation == "*" else "element"
     if kind == "atomic":
         return "atomic" if operation in ("add", "sub", "mul") else ""
     if kind == "arithmetic" and operation in ("+", "-", "fma"):
@@ -85,6 +93,7 @@ def accumulates(graph: FlowGraph, node: int) -> str:
             return "loop"
         if (
             operation != "-"
+            and not graph.instance[node].is_kernel
             and not _COMBINING.isdisjoint(words_of_function(graph.instance[node].function))
             and not changes_sign(graph, node)
         ):
@@ -92,6 +101,11 @@ def accumulates(graph: FlowGraph, node: int) -> str:
     if kind == "call" and _REDUCING_CALL.search(operation) and not body_was_seen(graph, node):
         return "call"
     return ""
+
+
+def _is_element(graph: FlowGraph, node: int) -> bool:
+    """True when a reduction's result is written through an index, a pointer or a member."""
+    return any(graph.kind[target] == "store" for target, flow in graph.successors[node] if flow == "def_use")
 
 
 def body_was_seen(graph: FlowGraph, call: int) -> bool:

@@ -30,6 +30,7 @@ from opscanner.patterns.subjects import OperationSubject
 
 _WORDS = {
     "loop": "is carried round a loop",
+    "element": "adds to an array's element in a loop",
     "atomic": "is an atomic addition",
     "combine": "merges partial results",
 }
@@ -44,7 +45,7 @@ def judge(operation: OperationSubject) -> Verdict | None:
     if how not in _WORDS:
         return None
     return Verdict(
-        Confidence.MEDIUM if how == "combine" else Confidence.HIGH,
+        Confidence.HIGH if how in ("loop", "atomic") else Confidence.MEDIUM,
         operation.chain(),
         f"{operation.operation} {_WORDS[how]} and is held in {held}",
     )

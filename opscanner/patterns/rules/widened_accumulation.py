@@ -12,8 +12,9 @@ Why it matters
 How it decides
     Forward from the cast, across calls, through at most six operations and no other sum, to a reduction, an atomic
     addition or a ``+`` that comes back to itself round a loop, whose format is wider than the cast's source. High
-    confidence when that is seen in the graph. Medium when the sum is known by its function's name only (``combine``,
-    ``reduce``, ``WarpReduceSum``), or when the cast stands in a helper that several functions call.
+    confidence when that is seen in the graph. Medium when an element of an array is added to in a loop, of which the
+    graph does not say whether it is the same one each time, when the sum is known by its function's name only
+    (``combine``, ``reduce``, ``WarpReduceSum``), or when the cast stands in a helper that several functions call.
 
 What it cannot see
     How many terms a sum has. Sums inside libraries whose bodies are not scanned (cuBLAS, CUB on the host), unless the
@@ -33,6 +34,7 @@ from opscanner.patterns.subjects import CastSubject
 
 _WORDS = {
     "loop": "a sum carried round a loop",
+    "element": "a sum in an array's element",
     "atomic": "an atomic addition",
     "combine": "a merge of partial results",
     "call": "a reduction in a call",
