@@ -16,6 +16,7 @@ from opscanner.precision.formats import is_floating
 
 _COMPOUND = {"operator+=": "+", "operator-=": "-", "operator*=": "*", "operator/=": "/"}
 _FUNCTOR_METHODS = ("operator()", "packetOp")
+_GIVEN_A_FUNCTOR = ("unaryExpr", "binaryExpr", "ternaryExpr", "customOp", "generate")
 _GPU_DEVICE = "GpuDevice"
 #: What hands on bits as they are, whatever type they get.
 _KEEPS_BITS = frozenset(["bit_cast", "raw_uint16_to_half", "raw_uint16_to_bfloat16", "raw_half_as_uint16"])
@@ -94,7 +95,10 @@ class EigenWalk(CallWalk):
                 kind = NodeKind.SELECTION if chooses else NodeKind.REDUCTION
                 return Expression(kind, operation, result.format, category="select" if chooses else "reduction")
             return None
-        return self._layer(index, operands)
+        found = self._layer(index, operands)
+        if found is not None and facts.name in _GIVEN_A_FUNCTOR and found.category in ("arith", "math"):
+            return found._replace(category="functor")
+        return found
 
     def _layer(self, index: int, operands: list[int]) -> Expression | None:
         """The layer that a method puts on an expression: none when it hands on what it was given."""

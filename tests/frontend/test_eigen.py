@@ -98,6 +98,18 @@ def test_a_functor_called_directly_is_what_it_computes(scan: Scan) -> None:
     assert computing(scanned) == {(2, "exp", "float16", "functor"), (3, "*", "float16", "functor")}
 
 
+def test_a_functor_that_an_expression_is_given_stands_at_the_expression(scan: Scan) -> None:
+    scanned = scan(
+        """
+        void apply(const Eigen::GpuDevice& d, Eigen::Tensor<Eigen::half> in, Eigen::Tensor<Eigen::half> out) {
+          out.device(d) = in.unaryExpr(Eigen::internal::scalar_exp_op<Eigen::half>());
+        }
+        """,
+        arguments=EIGEN,
+    )
+    assert computing(scanned) == {(2, "exp", "float16", "functor")}
+
+
 def test_the_frameworks_functor_is_walked_as_device_code_where_eigens_kernel_calls_it(scan: Scan) -> None:
     scanned = scan(
         """
