@@ -62,6 +62,7 @@ class DeclaredRegistration(NamedTuple):
     """A statement that something serves an operator; ``places`` are indices of what it begins with.
 
     ``arguments`` are names among the template arguments of a class: they tell the instances that are meant from others.
+    Not ``dense`` are those for sparse, nested or quantized tensors.
     """
 
     operator: str
@@ -73,6 +74,7 @@ class DeclaredRegistration(NamedTuple):
     line: int
     places: tuple[int, ...]
     arguments: tuple[str, ...] = ()
+    dense: bool = True
 
 
 @dataclass(slots=True)

@@ -6,14 +6,17 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, Table, delete, select
 
-from opscanner.graph.schema_conclusions import CONCLUSIONS, attribution, delegation, operator, registration
+from opscanner.graph.schema_conclusions import ATTRIBUTED, CONCLUSIONS, attribution, delegation, operator, registration
 
 
 def delete_conclusions(connection: Connection, scan_id: int, tables: Sequence[Table] = CONCLUSIONS) -> None:
     """Deletes operators, registrations, attributions and findings of a scan, or the rows of ``tables`` alone."""
     mine = select(operator.c.id).where(operator.c.scan_id == scan_id)
     for table in tables:
-        if table in (attribution, delegation, registration):
+        if table in ATTRIBUTED:
+            attributions = select(attribution.c.id).where(attribution.c.operator_id.in_(mine))
+            connection.execute(delete(table).where(table.c.attribution_id.in_(attributions)))
+        elif table in (attribution, delegation, registration):
             connection.execute(delete(table).where(table.c.operator_id.in_(mine)))
         else:
             connection.execute(delete(table).where(table.c.scan_id == scan_id))

@@ -5,14 +5,23 @@ from __future__ import annotations
 import difflib
 import json
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, func, or_, select, table
+from sqlalchemy import Column, ColumnElement, Connection, Table, and_, func, or_, select, table
 from sqlalchemy import column as sql_column
 
 from opscanner.errors import UsageError
 from opscanner.graph import schema, views_operators
-from opscanner.graph.schema_conclusions import attribution, delegation, operator, registration, shared_function
+from opscanner.graph.schema_conclusions import (
+    attributed_arithmetic,
+    attributed_cast,
+    attribution,
+    delegation,
+    operator,
+    registration,
+    shared_function,
+)
 from opscanner.graph.view import View
 from opscanner.results import (
     AttributionRate,
@@ -82,6 +91,12 @@ def _spellings(name: str) -> list[str]:
     return [name, plain, base, base.rstrip("_")]
 
 
+def _serving(ids: Sequence[int]) -> ColumnElement[bool]:
+    """The attributions of operators and of those that they call."""
+    targets = select(delegation.c.target_id).where(delegation.c.operator_id.in_(ids))
+    return or_(attribution.c.operator_id.in_(ids), and_(attribution.c.dense, attribution.c.operator_id.in_(targets)))
+
+
 def functions_serving(
     connection: Connection, name: str, *, framework: str | None = None, device: str | None = None
 ) -> set[int]:
@@ -92,24 +107,46 @@ def functions_serving(
     UsageError
         When no scan has an operator of that name.
     """
-    ids = operator_ids(connection, name, framework)
-    targets = select(delegation.c.target_id).where(delegation.c.operator_id.in_(ids))
-    query = select(attribution.c.function_id).where(
-        or_(attribution.c.operator_id.in_(ids), attribution.c.operator_id.in_(targets))
-    )
+    query = select(attribution.c.function_id).where(_serving(operator_ids(connection, name, framework)))
     if device is not None:
         query = query.where(attribution.c.device == device)
     return set(connection.execute(query).scalars())
 
 
-def operators_of_functions(connection: Connection) -> dict[int, tuple[str, ...]]:
-    """By function, the operators that it is attributed to, in the order of their names."""
+def sites_serving(connection: Connection, name: str, *, framework: str | None = None, casts: bool) -> set[int]:
+    """Ids of the cast sites, or arithmetic sites, in function instances that serve an operator.
+
+    Raises
+    ------
+    UsageError
+        When no scan has an operator of that name.
+    """
+    attributed, site = _attributed(casts)
+    query = (
+        select(site)
+        .join_from(attributed, attribution, attribution.c.id == attributed.c.attribution_id)
+        .where(_serving(operator_ids(connection, name, framework)))
+    )
+    return set(connection.execute(query).scalars())
+
+
+def operators_of_sites(connection: Connection, *, casts: bool) -> dict[int, tuple[str, ...]]:
+    """By cast site, or by arithmetic site, the operators that it is attributed to, in the order of their names."""
+    attributed, site = _attributed(casts)
     found: dict[int, set[str]] = defaultdict(set)
-    for function_id, name in connection.execute(
-        select(attribution.c.function_id, operator.c.name).join(operator, operator.c.id == attribution.c.operator_id)
+    for site_id, name in connection.execute(
+        select(site, operator.c.name)
+        .join_from(attributed, attribution, attribution.c.id == attributed.c.attribution_id)
+        .join(operator, operator.c.id == attribution.c.operator_id)
     ):
-        found[function_id].add(name)
-    return {function_id: tuple(sorted(names)) for function_id, names in found.items()}
+        found[site_id].add(name)
+    return {site_id: tuple(sorted(names)) for site_id, names in found.items()}
+
+
+def _attributed(casts: bool) -> tuple[Table, Column[Any]]:
+    if casts:
+        return attributed_cast, attributed_cast.c.cast_site_id
+    return attributed_arithmetic, attributed_arithmetic.c.arithmetic_site_id
 
 
 def describe_operator(
@@ -160,13 +197,16 @@ def _delegations(connection: Connection, id_: int) -> list[tuple[str, tuple[Path
 
 def _functions(connection: Connection, id_: int, device: str | None) -> list[OperatorFunction]:
     view = _view(views_operators.OPERATOR_FUNCTIONS)
-    casts, narrow = _sites_by_function(connection)
     query = select(
         view.c.through, view.c.device, view.c.function, view.c.file, view.c.line, view.c.distance, view.c.confidence,
-        view.c.formats, view.c.path, view.c.function_id,
+        view.c.formats, view.c.path, view.c.attribution_id,
     ).where(view.c.operator_id == id_)  # fmt: skip
     if device is not None:
         query = query.where(view.c.device == device)
+    found = connection.execute(query).all()
+    attributions = [row.attribution_id for row in found]
+    casts = _lines(connection, attributions, casts=True)
+    narrow = _lines(connection, attributions, casts=False)
     rows = [
         OperatorFunction(
             *row[:7],
@@ -175,25 +215,30 @@ def _functions(connection: Connection, id_: int, device: str | None) -> list[Ope
             casts=tuple(casts.get(row[9], ())),
             arithmetic_16bit=tuple(narrow.get(row[9], ())),
         )
-        for row in connection.execute(query)
+        for row in found
     ]
     return sorted(rows, key=lambda row: (row.through != "", row.through, row.device, row.distance, row.file, row.line))
 
 
-def _sites_by_function(connection: Connection) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
-    """Lines with a cast that is no constant's, and with 16-bit computation, by function."""
-    found: list[dict[int, list[int]]] = []
-    cast, arithmetic = schema.cast_site.c, schema.arithmetic_site.c
-    computing = arithmetic.format.in_(views_operators.SIXTEEN_BIT), arithmetic.category.in_(views_operators.COMPUTING)
-    for query in (
-        select(cast.function_id, cast.line).where(~cast.constant).distinct(),
-        select(arithmetic.function_id, arithmetic.line).where(*computing).distinct(),
-    ):
-        lines: dict[int, list[int]] = defaultdict(list)
-        for function_id, line in connection.execute(query):
-            lines[function_id].append(line)
-        found.append({function_id: sorted(numbers) for function_id, numbers in lines.items()})
-    return found[0], found[1]
+def _lines(connection: Connection, attributions: Sequence[int], *, casts: bool) -> dict[int, list[int]]:
+    """By attribution, lines with a cast that is no constant's, or with 16-bit computation."""
+    attributed, link = _attributed(casts)
+    site: Any = schema.cast_site if casts else schema.arithmetic_site
+    wanted = (
+        (~site.c.constant,)
+        if casts
+        else (site.c.format.in_(views_operators.SIXTEEN_BIT), site.c.category.in_(views_operators.COMPUTING))
+    )
+    found: dict[int, set[int]] = defaultdict(set)
+    for first in range(0, len(attributions), 500):
+        query = (
+            select(attributed.c.attribution_id, site.c.line)
+            .join_from(attributed, site, site.c.id == link)
+            .where(attributed.c.attribution_id.in_(attributions[first : first + 500]), *wanted)
+        )
+        for attribution_id, line in connection.execute(query):
+            found[attribution_id].add(line)
+    return {attribution_id: sorted(lines) for attribution_id, lines in found.items()}
 
 
 def _steps(path: str) -> tuple[PathStep, ...]:
@@ -240,28 +285,3 @@ def _shared_headers(connection: Connection, scan_id: int) -> set[str]:
         .group_by(file.path)
     )
     return {path for path, units in rows if units > SHARED_BY_UNITS and not path.endswith(_UNIT_ENDINGS)}
-
-
-def operators_of_sites(connection: Connection, *, casts: bool) -> dict[int, tuple[str, ...]]:
-    """By cast site, or by arithmetic site, the operators that its function is attributed to."""
-    site = schema.cast_site.c if casts else schema.arithmetic_site.c
-    names = operators_of_functions(connection)
-    return {
-        site_id: names[function_id]
-        for site_id, function_id in connection.execute(select(site.id, site.function_id))
-        if function_id in names
-    }
-
-
-def sites_serving(connection: Connection, name: str, *, framework: str | None = None, casts: bool) -> set[int]:
-    """Ids of the cast sites, or arithmetic sites, in functions that serve an operator.
-
-    Raises
-    ------
-    UsageError
-        When no scan has an operator of that name.
-    """
-    functions = functions_serving(connection, name, framework=framework)
-    site = schema.cast_site.c if casts else schema.arithmetic_site.c
-    rows = connection.execute(select(site.id, site.function_id))
-    return {site_id for site_id, function_id in rows if function_id in functions}

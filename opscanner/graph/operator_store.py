@@ -6,15 +6,25 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from sqlalchemy import Connection, Table, select
+from sqlalchemy import Connection, Table, insert, select
 
 from opscanner.graph import schema
 from opscanner.graph.bulk import BulkInsert, Row, largest_ids
 from opscanner.graph.conclusions import delete_conclusions
-from opscanner.graph.schema_conclusions import attribution, delegation, operator, registration, shared_function
+from opscanner.graph.schema_conclusions import (
+    ATTRIBUTED,
+    attributed_arithmetic,
+    attributed_cast,
+    attributed_instance,
+    attribution,
+    delegation,
+    operator,
+    registration,
+    shared_function,
+)
 
 Steps = Sequence[tuple[str, str, int]]
-_TABLES = (attribution, delegation, shared_function, registration, operator)
+_TABLES = (*ATTRIBUTED, attribution, delegation, shared_function, registration, operator)
 
 
 class OperatorRow(NamedTuple):
@@ -41,7 +51,10 @@ class RegistrationRow(NamedTuple):
 
 
 class AttributionRow(NamedTuple):
-    """A function that serves an operator; ``registration`` is an index into the registrations."""
+    """A function that serves an operator; ``registration`` is an index into the registrations.
+
+    ``instances`` are ids of those of its instances that do.
+    """
 
     operator: int
     function_id: int
@@ -51,6 +64,8 @@ class AttributionRow(NamedTuple):
     certain: bool
     formats: Sequence[str]
     path: Steps
+    instances: Sequence[int]
+    dense: bool
 
 
 class DelegationRow(NamedTuple):
@@ -75,7 +90,7 @@ class OperatorConclusions(NamedTuple):
 def replace(connection: Connection, scan_id: int, concluded: OperatorConclusions) -> None:
     """Writes a scan's operators, registrations, attributions and delegations in the place of those that it has."""
     delete_conclusions(connection, scan_id, _TABLES)
-    ids = largest_ids(connection, (*_TABLES[:2], registration, operator))
+    ids = largest_ids(connection, (attribution, delegation, registration, operator))
     files = _Files(connection, scan_id)
     first_operator = ids["operator"].take(len(concluded.operators))
     first_registration = ids["registration"].take(len(concluded.registrations))
@@ -95,7 +110,7 @@ def replace(connection: Connection, scan_id: int, concluded: OperatorConclusions
         attribution: [
             (first_attribution + index, first_operator + row.operator, row.function_id,
              first_registration + row.registration, row.device, row.distance, "certain" if row.certain else "likely",
-             _joined(row.formats), json.dumps(list(row.path), separators=(",", ":")))
+             row.dense, _joined(row.formats), json.dumps(list(row.path), separators=(",", ":")))
             for index, row in enumerate(concluded.attributions)
         ],
         delegation: [
@@ -103,11 +118,29 @@ def replace(connection: Connection, scan_id: int, concluded: OperatorConclusions
              json.dumps(list(row.path), separators=(",", ":")))
             for index, row in enumerate(concluded.delegations)
         ],
+        attributed_instance: [
+            (first_attribution + index, instance)
+            for index, row in enumerate(concluded.attributions)
+            for instance in row.instances
+        ],
         shared_function: [(function_id, scan_id, count) for function_id, count in concluded.shared],
     }  # fmt: skip
     files.write()
     for table in reversed(_TABLES):
-        BulkInsert(table, connection.dialect).write(connection, rows[table])
+        if table in rows:
+            BulkInsert(table, connection.dialect).write(connection, rows[table])
+    for table, site in (
+        (attributed_cast, schema.node.c.cast_site_id),
+        (attributed_arithmetic, schema.node.c.arithmetic_site_id),
+    ):
+        found = (
+            select(attributed_instance.c.attribution_id, site)
+            .join(schema.node, schema.node.c.instance_id == attributed_instance.c.instance_id)
+            .join(attribution, attribution.c.id == attributed_instance.c.attribution_id)
+            .where(site.is_not(None), attribution.c.id >= first_attribution)
+            .distinct()
+        )
+        connection.execute(insert(table).from_select(["attribution_id", site.name], found))
 
 
 def _joined(words: Sequence[str]) -> str:

@@ -58,6 +58,12 @@ attribution = Table(
     _int("distance", "Steps between the registration and the function."),
     _word("confidence", "certain (clang's call graph all the way) or likely (a step was read from source text)."),
     Column(
+        "dense",
+        Boolean,
+        nullable=False,
+        comment="False when only registrations for sparse, nested or quantized tensors lead there.",
+    ),
+    Column(
         "formats",
         String(255),
         nullable=False,
@@ -69,6 +75,32 @@ attribution = Table(
     comment="One row a function that serves an operator: our conclusion, with its evidence. Functions without casts "
     "or arithmetic that are no kernels are left out, and those of shared_function.",
 )
+
+
+def _attributed(name: str, column: str, target: str, what: str, comment: str) -> Table:
+    return Table(
+        name,
+        metadata,
+        _ref("attribution_id", "attribution", "Attribution.", key=True),
+        _ref(column, target, what, key=True),
+        Index(f"ix_{name}_{column}", column),
+        comment=comment,
+        sqlite_with_rowid=False,
+    )
+
+
+attributed_instance = _attributed(
+    "attributed_instance", "instance_id", "function_instance", "Instance that the operator reaches.",
+    "Which instances of the attributed function serve the operator: templates serve many by their arguments.",
+)  # fmt: skip
+attributed_cast = _attributed(
+    "attributed_cast", "cast_site_id", "cast_site", "Cast site in these instances.",
+    "Cast sites of the instances that serve an operator.",
+)  # fmt: skip
+attributed_arithmetic = _attributed(
+    "attributed_arithmetic", "arithmetic_site_id", "arithmetic_site", "Arithmetic site in these instances.",
+    "Arithmetic sites of the instances that serve an operator.",
+)  # fmt: skip
 
 delegation = Table(
     "delegation",
@@ -89,8 +121,8 @@ shared_function = Table(
     _ref("function_id", "function", "Function.", key=True),
     _ref("scan_id", "scan", "Scan that saw it."),
     _int("operators", "How many operators reach it."),
-    comment="One row a function that serves nearly everyone: of a library that all kernels use (c10), or reached by very "
-    "many operators. It has no attributions.",
+    comment="One row a function that serves nearly everyone: of a library that all kernels use (c10), or reached by "
+    "very many operators. It has no attributions.",
 )
 
 finding = Table(
@@ -125,6 +157,20 @@ finding = Table(
     comment="One row an occurrence of a pattern of precision tuning.",
 )
 
+#: Tables whose rows hang on an attribution.
+ATTRIBUTED = (attributed_instance, attributed_cast, attributed_arithmetic)
 #: In the order in which their rows can be deleted.
-CONCLUSIONS = (finding, attribution, delegation, shared_function, registration, operator)
-__all__ = ["CONCLUSIONS", "attribution", "delegation", "finding", "operator", "registration", "shared_function"]
+CONCLUSIONS = (finding, *ATTRIBUTED, attribution, delegation, shared_function, registration, operator)
+__all__ = [
+    "ATTRIBUTED",
+    "CONCLUSIONS",
+    "attributed_arithmetic",
+    "attributed_cast",
+    "attributed_instance",
+    "attribution",
+    "delegation",
+    "finding",
+    "operator",
+    "registration",
+    "shared_function",
+]

@@ -8,7 +8,14 @@ from typing import Any
 from sqlalchemy import and_, case, func, literal_column, select, union_all
 
 from opscanner.graph import schema
-from opscanner.graph.schema_conclusions import attribution, delegation, operator, registration
+from opscanner.graph.schema_conclusions import (
+    attributed_arithmetic,
+    attributed_cast,
+    attribution,
+    delegation,
+    operator,
+    registration,
+)
 from opscanner.graph.view import View
 
 _scan, _function = schema.scan, schema.function
@@ -21,72 +28,78 @@ COMPUTING = ("arith", "math", "functor", "reduction", "atomic")
 
 
 def serving() -> Any:
-    """Functions that serve an operator: those attributed to it, and those of the operators that it calls."""
+    """Functions that serve an operator: those attributed to it, and those of the operators that it calls.
+
+    What an operator that is called does for sparse, nested or quantized tensors is left out.
+    """
     own = select(
         attribution.c.operator_id, attribution.c.function_id, attribution.c.device, attribution.c.distance,
         attribution.c.confidence, attribution.c.formats, attribution.c.path, _NOTHING.label("through"),
+        attribution.c.id.label("attribution_id"), attribution.c.dense,
     )  # fmt: skip
     called = select(
         delegation.c.operator_id, attribution.c.function_id, attribution.c.device,
         (attribution.c.distance + delegation.c.distance).label("distance"), literal_column("'likely'"),
-        attribution.c.formats, attribution.c.path, _target.c.name,
+        attribution.c.formats, attribution.c.path, _target.c.name, attribution.c.id, attribution.c.dense,
     ).select_from(
         delegation.join(attribution, attribution.c.operator_id == delegation.c.target_id)
         .join(_target, _target.c.id == delegation.c.target_id)
-    )  # fmt: skip
+    ).where(attribution.c.dense)  # fmt: skip
     return union_all(own, called).subquery("serving")
 
 
-def _per_function(site: Any, condition: Any) -> Any:
-    return select(site.c.function_id, func.count().label("number")).where(condition).group_by(site.c.function_id)
-
-
-def _counts() -> Any:
-    """By operator: functions, casts that are no constants' and 16-bit operations of all that serves it."""
+def _distinct(attributed: Any, site: Any, column: Any, condition: Any, name: str) -> Any:
+    """By operator, the number of sites in what serves it."""
     one = serving()
-    pairs = select(one.c.operator_id, one.c.function_id).distinct().subquery("pairs")
-    casts = _per_function(_cast, ~_cast.c.constant).subquery("casts_of")
-    computing = and_(_arithmetic.c.format.in_(SIXTEEN_BIT), _arithmetic.c.category.in_(COMPUTING))
-    narrow = _per_function(_arithmetic, computing).subquery("narrow_of")
     return (
-        select(
-            pairs.c.operator_id,
-            func.count().label("functions"),
-            func.coalesce(func.sum(casts.c.number), 0).label("casts"),
-            func.coalesce(func.sum(narrow.c.number), 0).label("arithmetic_16bit"),
-        )
+        select(one.c.operator_id, func.count(column.distinct()).label("number"))
         .select_from(
-            pairs.outerjoin(casts, casts.c.function_id == pairs.c.function_id).outerjoin(
-                narrow, narrow.c.function_id == pairs.c.function_id
-            )
+            one.join(attributed, attributed.c.attribution_id == one.c.attribution_id).join(site, site.c.id == column)
         )
-        .group_by(pairs.c.operator_id)
-        .subquery("counts")
+        .where(condition)
+        .group_by(one.c.operator_id)
+        .subquery(name)
     )
 
 
-def _operators() -> View:
-    counts = _counts()
+def _operators_query() -> Any:
+    one = serving()
+    functions = (
+        select(one.c.operator_id, func.count(one.c.function_id.distinct()).label("number"))
+        .group_by(one.c.operator_id)
+        .subquery("functions_of")
+    )
+    casts = _distinct(attributed_cast, _cast, attributed_cast.c.cast_site_id, ~_cast.c.constant, "casts_of")
+    computing = and_(_arithmetic.c.format.in_(SIXTEEN_BIT), _arithmetic.c.category.in_(COMPUTING))
+    narrow = _distinct(
+        attributed_arithmetic, _arithmetic, attributed_arithmetic.c.arithmetic_site_id, computing, "narrow_of"
+    )
     registered = (
         select(registration.c.operator_id, func.count().label("number"))
         .group_by(registration.c.operator_id)
         .subquery("registered")
     )
+    return select(
+        operator.c.id, _scan.c.framework, _scan.c.version, operator.c.name, operator.c.forward_name,
+        operator.c.direction, operator.c.module_group, _place.c.path.label("file"), operator.c.line,
+        func.coalesce(registered.c.number, 0).label("registrations"),
+        func.coalesce(functions.c.number, 0).label("functions"), func.coalesce(casts.c.number, 0).label("casts"),
+        func.coalesce(narrow.c.number, 0).label("arithmetic_16bit"), operator.c.scan_id,
+    ).select_from(
+        operator.join(_scan, _scan.c.id == operator.c.scan_id)
+        .outerjoin(_place, _place.c.id == operator.c.file_id)
+        .outerjoin(registered, registered.c.operator_id == operator.c.id)
+        .outerjoin(functions, functions.c.operator_id == operator.c.id)
+        .outerjoin(casts, casts.c.operator_id == operator.c.id)
+        .outerjoin(narrow, narrow.c.operator_id == operator.c.id)
+    )  # fmt: skip
+
+
+def _operators() -> View:
     return View(
         "operators",
         "One row an operator that a framework declares, with what serves it.",
-        select(
-            operator.c.id, _scan.c.framework, _scan.c.version, operator.c.name, operator.c.forward_name,
-            operator.c.direction, operator.c.module_group, _place.c.path.label("file"), operator.c.line,
-            func.coalesce(registered.c.number, 0).label("registrations"),
-            func.coalesce(counts.c.functions, 0).label("functions"), func.coalesce(counts.c.casts, 0).label("casts"),
-            func.coalesce(counts.c.arithmetic_16bit, 0).label("arithmetic_16bit"), operator.c.scan_id,
-        ).select_from(
-            operator.join(_scan, _scan.c.id == operator.c.scan_id)
-            .outerjoin(_place, _place.c.id == operator.c.file_id)
-            .outerjoin(registered, registered.c.operator_id == operator.c.id)
-            .outerjoin(counts, counts.c.operator_id == operator.c.id)
-        ),
+        _operators_query(),
         {
             "id": "Row of operator.",
             "framework": "pytorch or tensorflow.",
@@ -99,8 +112,8 @@ def _operators() -> View:
             "line": "Line of its declaration.",
             "registrations": "Statements of the framework that something serves it.",
             "functions": "Functions that serve it, those of operators that it calls too.",
-            "casts": "Cast sites in them, constants' left out.",
-            "arithmetic_16bit": "Places in them that compute in float16 or bfloat16.",
+            "casts": "Cast sites in the instances that it reaches, constants' left out.",
+            "arithmetic_16bit": "Places in these that compute in float16 or bfloat16.",
             "scan_id": "Row of scan.",
         },
     )  # fmt: skip
@@ -131,8 +144,8 @@ def _operator_functions() -> View:
         "One row a function that serves an operator on a device, with the path from the registration to it.",
         select(
             *_served(one), _function.c.name.label("function"), _place.c.path.label("file"), _function.c.line,
-            one.c.distance, one.c.confidence, one.c.formats, one.c.path, one.c.operator_id, one.c.function_id,
-            operator.c.scan_id,
+            one.c.distance, one.c.confidence, one.c.dense, one.c.formats, one.c.path, one.c.operator_id,
+            one.c.function_id, one.c.attribution_id, operator.c.scan_id,
         ).select_from(
             one.join(operator, operator.c.id == one.c.operator_id)
             .join(_scan, _scan.c.id == operator.c.scan_id)
@@ -146,10 +159,12 @@ def _operator_functions() -> View:
             "line": "Line.",
             "distance": "Steps between the registration and the function.",
             "confidence": "certain (clang's call graph all the way) or likely (a step was read from source text).",
+            "dense": "False when only registrations for sparse, nested or quantized tensors lead there.",
             "formats": "Formats that template parameters of the instances reached are bound to.",
             "path": "JSON: a list of [what, file, line] from the registration on (of the operator in through).",
             "operator_id": "Row of operator.",
             "function_id": "Row of function.",
+            "attribution_id": "Row of attribution.",
             "scan_id": "Row of scan.",
         },
     )  # fmt: skip
@@ -161,8 +176,9 @@ def _columns(site: Any, names: Iterable[str]) -> Iterator[Any]:
         yield site.c.direction.label(name) if name == "cast_direction" else site.c[name]
 
 
-def _sites(name: str, comment: str, site: Any, columns: dict[str, str]) -> View:
+def _sites(name: str, comment: str, attributed: Any, site: Any, columns: dict[str, str]) -> View:
     one = serving()
+    link = attributed.c[f"{site.name}_id"]
     return View(
         name,
         comment,
@@ -174,7 +190,8 @@ def _sites(name: str, comment: str, site: Any, columns: dict[str, str]) -> View:
         ).select_from(
             one.join(operator, operator.c.id == one.c.operator_id)
             .join(_scan, _scan.c.id == operator.c.scan_id)
-            .join(site, site.c.function_id == one.c.function_id)
+            .join(attributed, attributed.c.attribution_id == one.c.attribution_id)
+            .join(site, site.c.id == link)
             .join(_function, _function.c.id == one.c.function_id)
             .join(_place, _place.c.id == site.c.file_id)
         ),
@@ -199,7 +216,8 @@ OPERATORS = _operators()
 OPERATOR_FUNCTIONS = _operator_functions()
 OPERATOR_CASTS = _sites(
     "operator_casts",
-    "One row a cast site in a function that serves an operator.",
+    "One row a cast site in a function instance that serves an operator.",
+    attributed_cast,
     _cast,
     {
         "from_format": "Format before.",
@@ -211,7 +229,8 @@ OPERATOR_CASTS = _sites(
 )
 OPERATOR_ARITHMETIC = _sites(
     "operator_arithmetic",
-    "One row a place where a function that serves an operator computes in a floating-point format.",
+    "One row a place where a function instance that serves an operator computes in a floating-point format.",
+    attributed_arithmetic,
     _arithmetic,
     {
         "operation": "+, exp, the name of the callee ...",

@@ -92,7 +92,7 @@ def draw_conclusions(declared: Declarations, graph: call_graph.CallGraph) -> Ope
     attributions = [
         AttributionRow(
             operator, reached.function, reached.registration, device, reached.distance, reached.certain,
-            reached.formats, reached.path,
+            reached.formats, reached.path, reached.instances, reached.dense,
         )
         for operator, device, reached in found
         if reached.function not in shared

@@ -32,15 +32,32 @@ def find_delegations(declared: Declarations, registrations: Mapping[str, Sequenc
     return {name: _closure(name, direct) for name, found in direct.items() if found}
 
 
+def _composite(declared: Declarations, registrations: Sequence[int]) -> list[int]:
+    """Registrations that serve every device, but for those of overloads that have kernels of their own.
+
+    Where an overload has both (``native_layer_norm``), the composite function is for other devices.
+    """
+    own = {
+        declared.registrations[index].target.partition(" ")[0]
+        for index in registrations
+        if declared.registrations[index].device != "any" and declared.registrations[index].dense
+    }
+    return [
+        index
+        for index in registrations
+        if declared.registrations[index].device == "any"
+        and declared.registrations[index].target.partition(" ")[0] not in own
+    ]
+
+
 def _called(declared: Declarations, registrations: Sequence[int], name: str) -> dict[str, tuple[Step, ...]]:
     found: dict[str, tuple[Step, ...]] = {}
     seen: set[int] = set()
     queue: deque[tuple[int, int, tuple[Step, ...]]] = deque()
-    for index in registrations:
+    for index in _composite(declared, registrations):
         registration = declared.registrations[index]
-        if registration.device == "any":
-            first = Step(f"{registration.kind} {registration.target}", registration.file, registration.line)
-            queue.extend((place, 0, (first,)) for place in registration.places)
+        first = Step(f"{registration.kind} {registration.target}", registration.file, registration.line)
+        queue.extend((place, 0, (first,)) for place in registration.places)
     while queue:
         index, depth, path = queue.popleft()
         place = declared.places[index]

@@ -32,7 +32,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """A function that a registration reaches, on the shortest way."""
+    """A function that a registration reaches, on the shortest way, and which of its instances."""
 
     function: int
     registration: int
@@ -40,6 +40,8 @@ class Reached:
     certain: bool
     formats: tuple[str, ...]
     path: tuple[Step, ...]
+    instances: tuple[int, ...]
+    dense: bool = True
 
 
 class _Arrival(NamedTuple):
@@ -147,16 +149,22 @@ class Reach:
         ----------
         registrations : indices into the declarations' registrations
         """
-        by_arguments: dict[tuple[str, ...], list[int]] = defaultdict(list)
+        groups: dict[tuple[bool, tuple[str, ...]], list[int]] = defaultdict(list)
         for index in registrations:
-            by_arguments[self._declared.registrations[index].arguments].append(index)
+            registration = self._declared.registrations[index]
+            groups[registration.dense, registration.arguments].append(index)
         found: dict[int, Reached] = {}
-        for arguments, indices in by_arguments.items():
+        for (dense, arguments), indices in groups.items():
             for one in self._served(indices, device, frozenset(arguments)):
+                one = replace(one, dense=dense)
                 former = found.get(one.function)
                 if former is not None:
-                    nearer = min(former, one, key=lambda reached: reached.distance)
-                    one = replace(nearer, formats=tuple(sorted({*former.formats, *one.formats})))
+                    nearer = min(former, one, key=lambda reached: (not reached.dense, reached.distance))
+                    one = replace(
+                        nearer,
+                        formats=tuple(sorted({*former.formats, *one.formats})),
+                        instances=tuple(sorted({*former.instances, *one.instances})),
+                    )
                 found[one.function] = one
         return list(found.values())
 
@@ -164,6 +172,7 @@ class Reach:
         arrivals = self._walk(registrations, device, arguments)
         best: dict[int, tuple[int, _Arrival]] = {}
         formats: dict[int, set[str]] = defaultdict(set)
+        reached: dict[int, list[int]] = defaultdict(list)
         instances, telling = self._graph.instances, self._graph.telling
         for node, arrival in arrivals.items():
             if node > 0:
@@ -173,6 +182,7 @@ class Reach:
             if function not in telling:
                 continue
             formats[function].update(self._formats[instance.bindings])
+            reached[function].append(instance.id)
             if function not in best:
                 best[function] = node, arrival
         return [
@@ -183,6 +193,7 @@ class Reach:
                 arrival.certain,
                 tuple(sorted(formats[function])),
                 self._path(node, arrivals),
+                tuple(reached[function]),
             )
             for function, (node, arrival) in best.items()
         ]

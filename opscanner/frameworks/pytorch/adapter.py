@@ -103,15 +103,16 @@ def _registrations(function: declared.NativeFunction, texts: _Texts) -> Iterator
         label = f"{function.name}.{function.overload}" if function.overload else function.name
         target = f"{label} {entry.key}: {entry.function}"
         yield DeclaredRegistration(
-            function.operator, "native_functions", device, (), target, declared.NATIVE_FUNCTIONS, entry.line, places
-        )
+            function.operator, "native_functions", device, (), target, declared.NATIVE_FUNCTIONS, entry.line, places,
+            dense=_DENSE.search(target) is not None,
+        )  # fmt: skip
 
 
 def _serve(found: Declarations, operator_places: dict[str, int]) -> None:
     """Lets the place of an operator, which composite functions call, lead to all that is registered for it."""
     for registration in found.registrations:
         index = operator_places.get(registration.operator)
-        if index is not None and _DENSE.search(registration.target):
+        if index is not None and registration.dense:
             found.places[index].mentions += [
                 Mention(place, registration.file, registration.line) for place in registration.places
             ]
