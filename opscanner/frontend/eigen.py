@@ -16,6 +16,8 @@ from opscanner.ir import NodeKind
 
 #: Template arguments that name dimensions, not values.
 _DIMENSIONS = frozenset(["DSizes", "array", "IndexList", "Sizes", "type2index", "type2indexpair", "IndexPair", "Pair"])
+#: argmax and its kin: the values are positions.
+_GIVES_INDICES = frozenset(["TensorTupleReducerOp", "TensorPairReducerOp", "TensorIndexTupleOp", "TensorIndexPairOp"])
 _ASSIGNABLE = "TensorDevice"
 _DEPTH = 12
 
@@ -96,6 +98,8 @@ class ExpressionTypes:
         name = self.name(canonical)
         if name in _DIMENSIONS:
             return ""
+        if name in _GIVES_INDICES:
+            return "int64"
         arguments = self._arguments(canonical)
         if name in ("TensorSelectOp", "Select"):
             arguments = arguments[1:]
