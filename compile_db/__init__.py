@@ -8,6 +8,8 @@ from compile_db.command import ClangCommand, CompileCommand, DroppedArgument
 from compile_db.database import CompileDatabase, SkippedEntry, load
 from compile_db.errors import CompileDatabaseError
 from compile_db.synthesize import detect, synthesize
+from compile_db.synthesize.installed import find_installed, is_installed
+from compile_db.synthesize.tensorflow_headers import checkout_version as tensorflow_version
 from compile_db.toolchain import Finding, Toolchain
 from compile_db.toolchain import find as find_toolchain
 from compile_db.translate import translate
@@ -22,8 +24,11 @@ __all__ = [
     "SkippedEntry",
     "Toolchain",
     "detect",
+    "find_installed",
     "find_toolchain",
+    "is_installed",
     "load",
     "synthesize",
+    "tensorflow_version",
     "translate",
 ]

@@ -80,10 +80,10 @@ def check_root(root: str) -> Path:
         When there is none.
     """
     if root.startswith("installed:"):
-        raise UsageError(
-            f"{root}: scanning installed packages is not supported yet",
-            "give a checkout, or a folder with setup.py",
-        )
+        try:
+            return compile_db.find_installed(root)
+        except compile_db.CompileDatabaseError as error:
+            raise UsageError(error.what, error.hint) from error
     path = Path(root).expanduser().absolute()
     if not path.exists():
         parent = path.parent
@@ -115,11 +115,19 @@ def detect_framework(root: Path) -> tuple[str, str]:
     if (root / "aten/src/ATen/native/native_functions.yaml").is_file():
         text = _read(root / "version.txt")
         return "pytorch", text.split()[0] if text.split() else ""
-    header = _read(root / "tensorflow/core/public/version.h")
-    if header or (root / "tensorflow/core/kernels").is_dir():
-        parts = re.findall(r"#define TF_(?:MAJOR|MINOR|PATCH)_VERSION\s+(\d+)", header)
-        return "tensorflow", ".".join(parts)
+    if (root / "tensorflow/core/kernels").is_dir() or (root / "tensorflow/core/public/version.h").is_file():
+        return "tensorflow", compile_db.tensorflow_version(root)
+    if compile_db.is_installed(root):
+        return _installed(root)
     return "none", ""
+
+
+def _installed(root: Path) -> tuple[str, str]:
+    """Framework and version of the headers of an installed package."""
+    if root.name == "tensorflow":
+        return "tensorflow", compile_db.tensorflow_version(root.parent)
+    written = re.search(r"^__version__ = ['\"]([^'\"]+)", _read(root.parent / "version.py"), re.M)
+    return "pytorch", written[1] if written else ""
 
 
 def _read(path: Path) -> str:
@@ -190,6 +198,8 @@ def find_database(
         return compile_db.load(request.compile_db, request.root)
     cache_dir = request.cache_dir or default_cache_dir()
     kind = request.framework if request.framework in ("pytorch", "tensorflow") and framework != "none" else "auto"
+    if compile_db.is_installed(request.root):
+        kind = "installed"
     return compile_db.synthesize(request.root, cache_dir, toolchain, log, kind)
 
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from compile_db.database import CompileDatabase
 from compile_db.errors import CompileDatabaseError
-from compile_db.synthesize import extension, pytorch, sources, tensorflow
+from compile_db.synthesize import extension, installed, pytorch, sources, tensorflow
 from compile_db.synthesize.includes import find_sources
 from compile_db.toolchain import Toolchain
 
@@ -31,13 +31,16 @@ SYNTHESIZERS: dict[str, Synthesizer] = {
     "pytorch": pytorch.synthesize,
     "tensorflow": tensorflow.synthesize,
     "torch_extension": extension.synthesize,
+    "installed": installed.synthesize,
     "sources": sources.synthesize,
 }
 
 
 def detect(root: str | os.PathLike[str]) -> str:
-    """The kind of tree: ``pytorch``, ``tensorflow``, ``torch_extension`` or ``sources``."""
+    """The kind of tree: ``pytorch``, ``tensorflow``, ``installed``, ``torch_extension`` or ``sources``."""
     top = Path(root)
+    if installed.is_installed(top):
+        return "installed"
     if (top / "aten/src/ATen/native/native_functions.yaml").is_file():
         return "pytorch"
     if (top / "tensorflow/core/kernels").is_dir() and (top / "tensorflow/tensorflow.bzl").is_file():

@@ -61,19 +61,19 @@ def synthesize(
             "its sources include torch's headers, and no torch is installed", where=str(top),
             hint="pip install torch (the CPU wheel will do)",
         )  # fmt: skip
-    stand_ins = _stand_ins(cache_dir, torch)
+    borrowed = stand_ins(cache_dir, torch)
     torch_dirs = [str(torch / "include"), str(torch / "include/torch/csrc/api/include")]
-    elsewhere = [*torch_dirs, str(stand_ins), *toolchain.cuda_include_dirs, *toolchain.cxx_include_dirs,
+    elsewhere = [*torch_dirs, str(borrowed), *toolchain.cuda_include_dirs, *toolchain.cxx_include_dirs,
                  *toolchain.c_include_dirs, sysconfig.get_path("include")]  # fmt: skip
     folders, unresolved = include_folders(top, sources, elsewhere)
     macros, standard = macros_and_standard(top / "setup.py")
     if macros:
         log(f"macros that setup.py names: {' '.join(macros)}")
     search = [argument for folder in [*map(str, folders), *torch_dirs] for argument in ("-I", folder)]
-    search += ["-isystem", sysconfig.get_path("include"), "-idirafter", str(stand_ins)]
+    search += ["-isystem", sysconfig.get_path("include"), "-idirafter", str(borrowed)]
     if any(path.suffix == ".cu" for path in sources):  # CUDAExtension gives them to host sources too
         search += [part for folder in toolchain.cuda_include_dirs for part in ("-isystem", folder)]
-    language = f"-std={max(standard or '', _standard_of(torch))}"
+    language = f"-std={max(standard or '', standard_of(torch))}"
     commands = []
     for path in sources:
         is_cuda = path.suffix == ".cu"
@@ -91,7 +91,8 @@ def find_torch(extra_site_packages: tuple[str, ...] = ()) -> Path | None:
     return next((place for place in places if (place / "include").is_dir()), None)
 
 
-def _stand_ins(cache_dir: str | os.PathLike[str], torch: Path) -> Path:
+def stand_ins(cache_dir: str | os.PathLike[str], torch: Path) -> Path:
+    """A folder with the headers that this torch lacks when it is a CPU wheel."""
     missing = {name: text for name, text in MISSING_IN_CPU_WHEELS.items() if not (torch / "include" / name).is_file()}
 
     def make(folder: Path) -> None:
@@ -102,7 +103,7 @@ def _stand_ins(cache_dir: str | os.PathLike[str], torch: Path) -> Path:
     return generated(cache_dir, f"{GENERATED}-{len(missing)}", make)
 
 
-def _standard_of(torch: Path) -> str:
+def standard_of(torch: Path) -> str:
     """The standard that this torch's extensions are compiled with: ``c++17`` up to 2.10, ``c++20`` later."""
     script = torch / "utils" / "cpp_extension.py"
     text = script.read_text(encoding="utf-8", errors="replace") if script.is_file() else ""

@@ -37,7 +37,8 @@ CUDA_PATH_HELP = "CUDA toolkit or header wheels.  [default: CUDA_HOME, installed
 @click.option("--rescan", is_flag=True, help="Begin afresh even though an interrupted scan could go on.")
 @click.option("--strict", is_flag=True, help="Exit with 1 instead of 3 when something could not be analysed.")
 def command(no_pch: bool, strict: bool, timeout_s: float | None, **options: Any) -> int:
-    """Scan ROOT into a database: a checkout (built or not), any folder with sources, or one source file.
+    """Scan ROOT into a database: a checkout (built or not), any folder with sources, one source file, or the headers of
+    installed:torch or installed:tensorflow.
 
     Ctrl-C loses at most the unit that was being written; the same command goes on where it stopped. A finished scan
     that is repeated is done afresh and replaces the former one.

@@ -27,6 +27,24 @@ def test_a_tensorflow_checkout_is_known_by_its_version_header(tmp_path: Path) ->
     assert scanning.detect_framework(tmp_path) == ("tensorflow", "2.14.1")
 
 
+def test_an_installed_packages_headers_are_known_by_what_only_a_build_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "torch/version.py", "__version__ = '2.13.0+cpu'\n")
+    write(tmp_path / "torch/include/ATen/core/TensorBody.h")
+    write(tmp_path / "torch/include/ATen/native/Activation.h")
+    assert scanning.detect_framework(tmp_path / "torch/include") == ("pytorch", "2.13.0+cpu")
+    tensorflow = tmp_path / "tensorflow/include/tensorflow"
+    write(tensorflow / "core/framework/types.pb.h")
+    write(tensorflow / "core/kernels/relu_op_functor.h")
+    lines = ("#define TF_MAJOR_VERSION 2", "#define TF_MINOR_VERSION 21", "#define TF_PATCH_VERSION 0")
+    write(tensorflow / "core/public/release_version.h", "\n".join(lines))
+    assert scanning.detect_framework(tensorflow) == ("tensorflow", "2.21.0")
+    write(tmp_path / "tensorflow/__init__.py", "raise SystemExit('imported')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert scanning.check_root("installed:tensorflow") == tensorflow
+
+
 def test_other_sources_are_of_no_framework(tmp_path: Path) -> None:
     assert scanning.detect_framework(tmp_path) == ("none", "")
 

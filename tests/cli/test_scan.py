@@ -173,10 +173,10 @@ def test_a_database_that_cannot_be_written_is_told_before_any_work(scan: Any, fr
     assert frontend.seen == []
 
 
-def test_installed_packages_are_not_scanned_yet(run: Any) -> None:
-    outcome = run("scan", "installed:torch")
+def test_an_installed_package_whose_headers_are_not_known_is_wrong_usage(run: Any) -> None:
+    outcome = run("scan", "installed:numpy")
     assert outcome.code == 2
-    assert "not supported yet" in outcome.err
+    assert "installed:torch and installed:tensorflow" in outcome.err
 
 
 def test_a_scan_of_one_pass_leaves_the_units_of_the_other(scan: Any, run: Any) -> None:
