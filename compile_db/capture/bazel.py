@@ -12,6 +12,7 @@ from compile_db.capture.build_log import sources_in
 from compile_db.command import CompileCommand
 from compile_db.database import CompileDatabase, SkippedEntry, make_command
 from compile_db.errors import CompileDatabaseError
+from compile_db.response_files import expand
 
 COMPILES = {"CppCompile", "CudaCompile", "ObjcCompile"}
 HOW = "bazel aquery 'mnemonic(CppCompile, //...)' --output=jsonproto > aquery.json"
@@ -70,9 +71,17 @@ def _command(action: object, index: int, root: str, where: str) -> CompileComman
     arguments = action.get("arguments")
     if not isinstance(arguments, list) or not all(isinstance(item, str) for item in arguments):
         return SkippedEntry("", index, "the action holds no arguments: is this --output=jsonproto?")
-    sources = sources_in(tuple(arguments)) or [
-        item for item in arguments if item.endswith((".cu.cc", ".cc", ".cpp", ".cu"))
-    ]
+    arguments = expand(tuple(_with_parameter_files(arguments, action)), root)
+    sources = sources_in(arguments) or [item for item in arguments if item.endswith((".cu.cc", ".cc", ".cpp", ".cu"))]
     if not sources:
         return SkippedEntry("", index, "compiles no source: a header check or a module")
-    return make_command(root, sources[-1], tuple(arguments), None, f"{where}, action {index}")
+    return make_command(root, sources[-1], arguments, None, f"{where}, action {index}")
+
+
+def _with_parameter_files(arguments: list[str], action: dict[str, Any]) -> list[str]:
+    """The arguments with those of ``--include_param_files`` in place of the ``@file`` that stands for them."""
+    files = {}
+    for item in action.get("paramFiles") or ():
+        if isinstance(item, dict) and isinstance(item.get("arguments"), list):
+            files[f"@{item.get('execPath')}"] = [part for part in item["arguments"] if isinstance(part, str)]
+    return [part for argument in arguments for part in files.get(argument, [argument])]
