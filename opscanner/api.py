@@ -21,6 +21,7 @@ from opscanner.errors import DatabaseError, FrontendError, OpscannerError, Usage
 from opscanner.graph import chains as graph_chains
 from opscanner.graph import findings as graph_findings
 from opscanner.graph import networks, operator_queries, queries, readonly, schema_docs
+from opscanner.graph import summarize as graph_summarize
 from opscanner.graph.flow_graph import scan_ids
 from opscanner.report import chain_text
 from opscanner.results import (
@@ -37,19 +38,35 @@ from opscanner.results import (
     PatternRow,
     QueryResult,
     ScanSummary,
+    SummarizedScan,
     UnitRow,
 )
 from opscanner.scanning import DEFAULT_TIMEOUT_S, Passes, Progress, ScanRequest, check_root, run_scan
+from opscanner.summary import RESERVED_NAME, open_summary, write_summary
 
 if TYPE_CHECKING:
     import networkx
+
+    from opscanner.operators.comparison import Comparison
 
 DEFAULT_DATABASE = "opscanner.sqlite"
 
 
 def database_name(db: str | None) -> str:
-    """The database to use: the one given, else ``OPSCANNER_DB``, else ``opscanner.sqlite`` in the current folder."""
-    return db or os.environ.get("OPSCANNER_DB") or DEFAULT_DATABASE
+    """The database to use: the one given, else ``OPSCANNER_DB``, else ``opscanner.sqlite`` in the current folder.
+
+    ``summary`` is the summary of full scans that comes with opscanner, unpacked at first use; ``./summary`` is a file.
+    """
+    name = db or os.environ.get("OPSCANNER_DB") or DEFAULT_DATABASE
+    return open_summary() if name == RESERVED_NAME else name
+
+
+def _writable(db: str | None) -> str:
+    """As :func:`database_name`, for what writes."""
+    name = db or os.environ.get("OPSCANNER_DB") or DEFAULT_DATABASE
+    if name == RESERVED_NAME:
+        raise UsageError(f"--db {name} is the summary that comes with opscanner: it is only read", "--db FILE")
+    return name
 
 
 def scan(
@@ -106,7 +123,7 @@ def scan(
     """
     request = ScanRequest(
         root=check_root(root),
-        database=database_name(db),
+        database=_writable(db),
         compile_db=compile_db,
         framework=framework,
         only=tuple(only),
@@ -207,8 +224,9 @@ def classify(
 
     for name in only:
         catalog.find_rule(name)
-    database = database_name(db)
+    database = _writable(db)
     with queries.reading(database) as connection:
+        graph_summarize.refuse_summary(connection, "patterns are found in one")
         scans = scan_ids(connection, framework)
         if not scans:
             raise UsageError(f"the database holds no scan of {framework or 'anything'}", "opscanner coverage")
@@ -325,6 +343,45 @@ def attribution_rates(*, db: str | None = None) -> list[AttributionRate]:
         return operator_queries.attribution_rates(connection)
 
 
+def compare(
+    first: str = "pytorch",
+    second: str = "tensorflow",
+    *,
+    operator: str | None = None,
+    device: str = "cuda",
+    storage: Sequence[str] | None = None,
+    db: str | None = None,
+) -> list[Comparison]:
+    """Operators of two scanned frameworks side by side, one for each pair of the table and storage format.
+
+    Parameters
+    ----------
+    first, second : str
+        Scans in the database: ``pytorch``, ``tensorflow@2.14.1``.
+    operator : str, optional
+        Only pairs that this name means: a pair's id, an ATen operator, a TensorFlow op.
+    storage : sequence of str, optional
+        Storage formats; by default the 16-bit ones, and float32 where an operator is named.
+
+    Raises
+    ------
+    UsageError
+        When a scan, an operator or a format is not known.
+    """
+    from opscanner.operators.compare_scans import compare_scans
+    from opscanner.operators.comparison import RANKED_FORMATS
+
+    formats = storage or ((*RANKED_FORMATS, "float32") if operator else RANKED_FORMATS)
+    return compare_scans(database_name(db), first, second, operator, device, formats)
+
+
+def ranked(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """Those of :func:`compare` that one side widens and the other does not, what may be lost most first."""
+    from opscanner.operators.comparison import rank
+
+    return rank(comparisons)
+
+
 def conclude_operators(*, db: str | None = None, log: Callable[[str], None] = lambda message: None) -> list[str]:
     """Concludes the operators of every scan anew, from the sources where they were scanned; gives warnings.
 
@@ -333,8 +390,9 @@ def conclude_operators(*, db: str | None = None, log: Callable[[str], None] = la
     from opscanner.graph import call_graph
     from opscanner.operators.attribution import conclude
 
-    database = database_name(db)
+    database = _writable(db)
     with queries.reading(database) as connection:
+        graph_summarize.refuse_summary(connection, "operators are concluded from one")
         scans = call_graph.scans(connection)
     return [warning for scan in scans for warning in conclude(database, scan.id, log)]
 
@@ -356,6 +414,7 @@ def chains(
         Function instances of each cast to follow; different bindings of formats give different chains.
     """
     with queries.reading(database_name(db)) as connection:
+        graph_summarize.refuse_summary(connection, "there are no chains in it")
         found = queries.find_cast(connection, str(cast))
         return [
             chain
@@ -390,6 +449,7 @@ def graph(
     if function is not None and cast is not None:
         raise UsageError("a graph is of a function or of a cast, not of both", "leave --function or --cast out")
     with queries.reading(database_name(db)) as connection:
+        graph_summarize.refuse_summary(connection, "there is nothing to export")
         if cast is not None:
             rows = queries.find_cast(connection, str(cast))
             return networks.around_casts(connection, [row.id for row in rows], radius=radius)
@@ -406,6 +466,26 @@ def write_graphml(network: networkx.MultiDiGraph[int], stream: IO[bytes]) -> Non
 def node_link(network: networkx.MultiDiGraph[int]) -> dict[str, Any]:
     """A graph of :func:`graph` as networkx's node-link data, which JSON can hold."""
     return networks.node_link(network)
+
+
+def summarize(output: str | Path, databases: Sequence[str] = ()) -> list[SummarizedScan]:
+    """Writes the facts of finished scans into one small database, and gives what it holds.
+
+    Every function here reads such a summary, but :func:`chains`, :func:`graph` and :func:`classify`, which need more.
+
+    Parameters
+    ----------
+    output : path
+        A file that is not there yet; packed when it ends in ``.xz``.
+    databases : sequence of str
+        Databases as ``db`` is elsewhere; without any the one that ``db=None`` means.
+
+    Raises
+    ------
+    UsageError
+        When ``output`` is there, a scan is not finished, or a database is a summary itself.
+    """
+    return write_summary(Path(output), [database_name(name) for name in databases] or [database_name(None)])
 
 
 def schema_text(names: Sequence[str] = (), *, markdown: bool = False) -> str:
