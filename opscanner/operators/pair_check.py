@@ -81,6 +81,28 @@ def check(pair: OperatorPair) -> PairCheck:
     )
 
 
+def contradictions(pair: OperatorPair) -> list[str]:
+    """What speaks against the reason for which a pair is unchecked; empty when it holds.
+
+    TensorFlow must refuse a call whose reason begins with ``refused:``. Any other pair must run on both sides, and not
+    agree: random numbers, or another function.
+    """
+    from opscanner.frameworks.pytorch import runner as pytorch
+    from opscanner.frameworks.tensorflow import runner as tensorflow
+
+    inputs = make_inputs(pair)
+    refused = pair.unchecked_because.startswith("refused:")
+    ours = pytorch.evaluate(pair.torch_call, inputs, pair.format)
+    try:
+        theirs = tensorflow.evaluate(pair.tensorflow_call, inputs, pair.format)
+    except Exception as error:  # noqa: BLE001  (a refusal is an answer here)
+        return [] if refused else [f"TensorFlow refuses: {str(error).splitlines()[0]}"]
+    if refused:
+        return ["TensorFlow runs it"]
+    same = largest_difference(ours, theirs, pair.metric) <= pair.bound
+    return ["both sides agree: it can be checked"] if same else []
+
+
 def unset_attributes(pair: OperatorPair) -> tuple[str, ...]:
     """Attributes that either call leaves to a framework's default."""
     from opscanner.frameworks.pytorch import runner as pytorch
@@ -125,7 +147,8 @@ def _difference(ours: np.ndarray, theirs: np.ndarray, metric: str) -> float:
     if ours.shape != theirs.shape:
         return float("inf")
     wide = np.complex128 if np.iscomplexobj(ours) or np.iscomplexobj(theirs) else np.float64
-    a, b = ours.astype(wide), theirs.astype(wide)
+    a: np.ndarray = ours.astype(wide)
+    b: np.ndarray = theirs.astype(wide)
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     if np.all(same):
         return 0.0

@@ -140,7 +140,8 @@ def _array(tensor: torch.Tensor) -> np.ndarray:
         tensor = tensor.float()
     if tensor.is_sparse:
         tensor = tensor.to_dense()
-    return tensor.resolve_conj().resolve_neg().numpy()
+    array: np.ndarray = tensor.resolve_conj().resolve_neg().numpy()
+    return array
 
 
 def _flat(value: Any) -> Iterable[Any]:
