@@ -89,6 +89,13 @@ class Reach:
         }
         self._text_of = self._enclosing()
         self._entries = [self._functions_of(place) for place in self._places]
+        called = {callee for callees in graph.callees.values() for callee, _ in callees}
+        self._called_back = [
+            place.kind is PlaceKind.CLASS
+            and bool(entries)
+            and not any(instance in called for function in entries for instance in self._instances_of[function])
+            for place, entries in zip(self._places, self._entries, strict=True)
+        ]
         self._next_text: dict[tuple[int, bool], list[int]] = {}
 
     # -- joining text and clang's functions ------------------------------------------------------------------------
@@ -247,13 +254,16 @@ class Reach:
     def _elsewhere(self, place: int, in_cuda: bool) -> list[int]:
         """What a function that clang saw names and clang could not follow: what other units define or instantiate.
 
-        A CUDA unit instantiates what it uses of headers; a C++ unit uses classes that CUDA units instantiate.
+        A CUDA unit instantiates what it uses of headers; a C++ unit uses classes that CUDA units instantiate. A functor
+        that nobody calls is handed to a library, which calls it.
         """
         found = self._next_text.get((place, in_cuda))
         if found is None:
             own = self._places[place].file
             found = self._next_text[place, in_cuda] = [
-                target for target in self._mentioned(place) if self._leaves(self._places[target], own, in_cuda)
+                target
+                for target in self._mentioned(place)
+                if self._called_back[target] or self._leaves(self._places[target], own, in_cuda)
             ]
         return found
 

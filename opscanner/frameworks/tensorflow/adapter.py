@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from pathlib import Path
 
+from opscanner.frameworks import macros
 from opscanner.frameworks.declarations import (
     Declarations,
     DeclaredOperator,
@@ -23,9 +24,9 @@ from opscanner.frameworks.declarations import (
     Place,
     PlaceKind,
 )
-from opscanner.frameworks.source_text import Definition, SourceText
+from opscanner.frameworks.source_text import Definition, SourceText, find_definitions, without_strings
 from opscanner.frameworks.tensorflow import declared
-from opscanner.frameworks.tensorflow.registrations import Headers, Registered, registrations
+from opscanner.frameworks.tensorflow.registrations import Headers, Registered, registrations, statements
 
 FOLDER = "tensorflow/core/kernels"
 TYPES = "tensorflow/core/framework/register_types.h"
@@ -36,6 +37,8 @@ LIBRARIES = (
 _LEFT_OUT = re.compile(r"_test(?:_\w+)?\.(?:cc|h)$|/(?:hexagon|fuzzing|testdata|mkl)/|_benchmark|/mkl_|test_util")
 _SUFFIXES = (".cc", ".h", ".cuh")
 _WORDS = re.compile(r"(?<![\w.])(?<!->)([A-Za-z_]\w*(?:::[A-Za-z_]\w*)*)\s*([(<{,;&>)]?)")
+#: An expression's cast is Eigen's to make; the framework overloads the functor for it.
+_EIGEN_CAST = re.compile(r"\.(?:template\s+)?cast<")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _ELSEWHERE = re.compile(
     r"^(std|Eigen|absl|tsl|cub|gpuprim|se|stream_executor|errors|port|strings|thrust|llvm|mlir)(::|$)"
@@ -65,14 +68,17 @@ def read(root: Path) -> Declarations:
     sources = {file: SourceText(text) for file, text in texts.items()}
     headers = {TYPES: SourceText(_read(root / TYPES))} if (root / TYPES).is_file() else {}
     headers.update({file: source for file, source in sources.items() if file.endswith((".h", ".cuh"))})
-    macros = Headers(headers)
-    places = _Places(found)
+    known = Headers(headers)
+    places = _Places(found, _macro_words(sources))
     registered: list[tuple[str, Registered]] = []
     for file, source in sources.items():
         definitions = source.definitions()
         places.add(file, source, definitions)
-        if "REGISTER" in source.code and file.endswith(".cc"):
-            registered += [(file, one) for one in registrations(source, definitions, macros.macros_for(source, TYPES))]
+        made = list(statements(source, definitions, known.macros_for(source, TYPES)))
+        for line, text in made:
+            places.add_expanded(file, line, text)
+        if file.endswith(".cc"):
+            registered += [(file, one) for one in registrations(made)]
     places.connect()
     for file, one in registered:
         if one.operator not in operators:
@@ -80,6 +86,16 @@ def read(root: Path) -> Declarations:
         found.registrations.append(_registration(file, one, places))
     found.operators = _operators(operators, called)
     return found
+
+
+def _macro_words(sources: dict[str, SourceText]) -> dict[str, frozenset[str]]:
+    """By macro, the names that its definitions mention: a body that uses the macro mentions them, too."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for source in sources.values():
+        for made in macros.definitions(source.code):
+            if made.macro is not None:
+                found[made.name].update(_IDENTIFIER.findall(made.macro.body))
+    return {name: frozenset(words - {name}) for name, words in found.items()}
 
 
 def _files(root: Path) -> Iterator[Path]:
@@ -124,8 +140,9 @@ def device_of(file: str, header: str = "") -> Device:
 class _Places:
     """Classes and functions of all files, and what they name."""
 
-    def __init__(self, found: Declarations) -> None:
+    def __init__(self, found: Declarations, macro_words: dict[str, frozenset[str]]) -> None:
         self._places = found.places
+        self._macro_words = macro_words
         self._named: dict[str, list[int]] = defaultdict(list)
         self._local: set[int] = set()
         self._bodies: list[tuple[int, str, int]] = []
@@ -149,22 +166,56 @@ class _Places:
                 self._local.add(index)
             self._bodies.append((index, text[begin : made.end], source.line(begin)))
 
+    def add_expanded(self, file: str, line: int, text: str) -> None:
+        """Takes in the classes that a macro defines at a line."""
+        bare = without_strings(text)
+        for made in find_definitions(bare):
+            if made.is_class:
+                self._places.append(Place(PlaceKind.CLASS, made.name, device_of(file, made.header), file, line, line))
+                self._named[made.name].append(len(self._places) - 1)
+                begin = max(0, made.body - len(made.header))
+                self._bodies.append((len(self._places) - 1, bare[begin : made.end], line))
+
     def connect(self) -> None:
         """Finds whom every body names."""
         names = self._named.keys() - _EVERYWHERE
         for index, body, first_line in self._bodies:
-            place, seen = self._places[index], {self._places[index].name}
+            seen = {self._places[index].name}
             for match in _WORDS.finditer(body):
                 scope, _, name = match[1].rpartition("::")
-                if name not in names or name in seen or _ELSEWHERE.match(scope):
+                if name in seen or _ELSEWHERE.match(scope):
                     continue
-                seen.add(name)
-                line = first_line + body.count("\n", 0, match.start())
-                for target in self._resolve(name, place.file, place.device, called=match[2] == "("):
-                    if target != index:
-                        place.mentions.append(Mention(target, place.file, line))
+                wanted = [name] if name in names else sorted(self._behind(name, names))
+                line = first_line + body.count("\n", 0, match.start()) if wanted else 0
+                for word in wanted:
+                    if word not in seen:
+                        seen.add(word)
+                        self._mention(index, word, line)
+            if _EIGEN_CAST.search(body) and "scalar_cast_op" in names:
+                line = first_line + body.count("\n", 0, _EIGEN_CAST.search(body).start())  # type: ignore[union-attr]
+                self._mention(index, "scalar_cast_op", line)
 
-    def _resolve(self, name: str, file: str, device: Device, *, called: bool = False) -> tuple[int, ...]:
+    def _mention(self, index: int, name: str, line: int) -> None:
+        place = self._places[index]
+        place.mentions += [
+            Mention(target, place.file, line)
+            for target in self._resolve(name, place.file, place.device)
+            if target != index
+        ]
+
+    def _behind(self, macro: str, names: Set[str]) -> set[str]:
+        """Names of places that a macro mentions, also through others."""
+        found: set[str] = set()
+        todo, seen = [macro], set[str]()
+        while todo:
+            name = todo.pop()
+            if name in self._macro_words and name not in seen:
+                seen.add(name)
+                found |= self._macro_words[name] & names
+                todo += self._macro_words[name]
+        return found
+
+    def _resolve(self, name: str, file: str, device: Device) -> tuple[int, ...]:
         candidates = [
             index
             for index in self._named.get(name, ())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import ChainMap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from opscanner.frameworks import macros
@@ -16,6 +16,7 @@ _NAME = re.compile(r'Name\(\s*"(\w+)"\s*\)')
 _DEVICE = re.compile(r"\.Device\(\s*(?:tensorflow::)?(DEVICE_\w+|\"\w+\")")
 _CONSTRAINT = re.compile(r"\.TypeConstraint<\s*([^()]*?)\s*>\(\s*\"(\w+)\"")
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"', re.MULTILINE)
+_CLASS = re.compile(r"\b(?:struct|class)\s+\w+[^;{()]*\{")
 _BUILDER_CALL = re.compile(rf"\b{BUILDER}\s*\(")
 DEVICES: Mapping[str, Device] = {"DEVICE_CPU": "cpu", "DEVICE_GPU": "cuda", '"CPU"': "cpu", '"GPU"': "cuda"}
 FORMATS: Mapping[str, str] = {
@@ -82,12 +83,10 @@ class Headers:
         return self._own[header]
 
 
-def registrations(
-    source: SourceText, definitions: list[Definition], shared: Mapping[str, macros.Macro]
-) -> list[Registered]:
-    """The registrations of a file, one for each (operator, device, class, line) with the formats of all."""
+def registrations(statements: Iterable[tuple[int, str]]) -> list[Registered]:
+    """The registrations of a file's statements, one for each (operator, device, class, line) with all formats."""
     found: dict[tuple[str, Device, str, int], set[str]] = {}
-    for line, text in _statements(source, definitions, shared):
+    for line, text in statements:
         for call in _BUILDER_CALL.finditer(text):
             end = closing(text, call.end() - 1)
             arguments = split_arguments(text[call.end() : end]) if end > 0 else []
@@ -109,14 +108,12 @@ def _format(written: str) -> str:
     return FORMATS[written]
 
 
-def _statements(
+def statements(
     source: SourceText, definitions: list[Definition], shared: Mapping[str, macros.Macro]
 ) -> Iterator[tuple[int, str]]:
-    """Line and expanded text of every use at file level that may register a kernel."""
+    """Line and expanded text of every use of a macro at file level that registers a kernel or defines a class."""
     own = list(macros.definitions(source.code))
     names = {made.name for made in own} | set(shared)
-    if not own and BUILDER not in source.code and "REGISTER" not in source.code:
-        return
     inside = sorted((made.body, made.end) for made in definitions if not made.is_class)
     active: dict[str, macros.Macro] = {}
     position = 0
@@ -135,7 +132,7 @@ def _statements(
         last_end = end
         written = source.code[match.start() : end + 1]
         expanded = macros.expand(written, known) if match[1] != BUILDER else _expand_arguments(written, known)
-        if BUILDER in expanded:
+        if BUILDER in expanded or _CLASS.search(expanded):
             yield source.line(match.start()), expanded
 
 
