@@ -10,6 +10,7 @@ from compile_db.errors import CompileDatabaseError
 from compile_db.synthesize import detect, synthesize
 from compile_db.synthesize.installed import find_installed, is_installed
 from compile_db.synthesize.tensorflow_headers import checkout_version as tensorflow_version
+from compile_db.synthesize.tensorflow_headers import describe_headers as describe_tensorflow_headers
 from compile_db.toolchain import Finding, Toolchain
 from compile_db.toolchain import find as find_toolchain
 from compile_db.translate import translate
@@ -23,6 +24,7 @@ __all__ = [
     "Finding",
     "SkippedEntry",
     "Toolchain",
+    "describe_tensorflow_headers",
     "detect",
     "find_installed",
     "find_toolchain",

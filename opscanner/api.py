@@ -39,7 +39,15 @@ from opscanner.results import (
     ScanSummary,
     UnitRow,
 )
-from opscanner.scanning import DEFAULT_TIMEOUT_S, Passes, Progress, ScanRequest, check_root, run_scan
+from opscanner.scanning import (
+    DEFAULT_TIMEOUT_S,
+    Passes,
+    Progress,
+    ScanRequest,
+    check_root,
+    default_cache_dir,
+    run_scan,
+)
 
 if TYPE_CHECKING:
     import networkx
@@ -487,10 +495,12 @@ def doctor(cuda_path: str | None = None) -> list[DoctorLine]:
     ]
     costs = {
         "torch": "unbuilt PyTorch checkouts cannot be scanned: no torchgen",
-        "tensorflow-cpu": "unbuilt TensorFlow checkouts cannot be scanned",
         "psycopg": "no PostgreSQL; SQLite needs nothing",
     }
     lines += [_package(name, cost) for name, cost in costs.items()]
+    headers = ", ".join(compile_db.describe_tensorflow_headers(default_cache_dir()))
+    fetched = "a scan of an unbuilt TensorFlow fetches the wheel of its version with pip (200 MB, once)"
+    lines.append(DoctorLine("TensorFlow headers", bool(headers), headers or "none", "" if headers else fetched))
     gpu = Path("/dev/nvidia0").exists()
     return [
         *lines,

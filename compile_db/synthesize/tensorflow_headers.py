@@ -233,3 +233,12 @@ def _entries(archive: zipfile.ZipFile, wheel: Path) -> Iterator[tuple[zipfile.Zi
 def fingerprint(parts: Sequence[str]) -> str:
     """Twelve hex digits over texts that generated files depend on."""
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:12]
+
+
+def describe_headers(cache_dir: str | os.PathLike[str]) -> list[str]:
+    """Versions whose headers are at hand, with where they are: ``2.14.1 in the cache``."""
+    installed = installed_tensorflow()
+    found = [f"{installed.version} installed"] if installed is not None else []
+    kept = sorted(Path(os.path.abspath(cache_dir)).glob(cache_name("*")))
+    found += [f"{folder.name.removeprefix(cache_name(''))} in the cache" for folder in kept]
+    return [*found, *(f"{version_of_wheel(path)} as {path.name}" for path in wheels_given())]

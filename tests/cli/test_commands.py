@@ -168,6 +168,19 @@ def test_doctor_names_what_is_there_and_what_absence_costs(run: Any, frontend: A
     assert all(line["found"] or line["costs"] for line in lines)
 
 
+def test_doctor_says_which_tensorflows_headers_are_at_hand(
+    run: Any, frontend: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPSCANNER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("OPSCANNER_TENSORFLOW_WHEEL", str(tmp_path))
+    (line,) = (line for line in run("doctor", "--format", "json").data if line["name"] == "TensorFlow headers")
+    assert "pip" in line["costs"] or line["found"]
+    (tmp_path / "cache/tensorflow-headers-2.14.1").mkdir(parents=True)
+    (tmp_path / "tensorflow_cpu-2.13.0-cp311-cp311-linux_x86_64.whl").touch()
+    (line,) = (line for line in run("doctor", "--format", "json").data if line["name"] == "TensorFlow headers")
+    assert "2.14.1 in the cache, 2.13.0 as tensorflow_cpu-2.13.0-cp311-cp311-linux_x86_64.whl" in line["detail"]
+
+
 @pytest.mark.parametrize(
     "words", [("casts",), ("arithmetic",), ("chains", "1"), ("sql", "SELECT 1"), ("graph",), ("coverage",)]
 )
