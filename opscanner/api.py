@@ -21,6 +21,7 @@ from opscanner.errors import DatabaseError, FrontendError, OpscannerError, Usage
 from opscanner.graph import chains as graph_chains
 from opscanner.graph import findings as graph_findings
 from opscanner.graph import networks, operator_queries, queries, readonly, schema_docs
+from opscanner.graph import summarize as graph_summarize
 from opscanner.graph.flow_graph import scan_ids
 from opscanner.report import chain_text
 from opscanner.results import (
@@ -37,6 +38,7 @@ from opscanner.results import (
     PatternRow,
     QueryResult,
     ScanSummary,
+    SummarizedScan,
     UnitRow,
 )
 from opscanner.scanning import (
@@ -48,6 +50,7 @@ from opscanner.scanning import (
     default_cache_dir,
     run_scan,
 )
+from opscanner.summary import RESERVED_NAME, open_summary, write_summary
 
 if TYPE_CHECKING:
     import networkx
@@ -58,8 +61,20 @@ DEFAULT_DATABASE = "opscanner.sqlite"
 
 
 def database_name(db: str | None) -> str:
-    """The database to use: the one given, else ``OPSCANNER_DB``, else ``opscanner.sqlite`` in the current folder."""
-    return db or os.environ.get("OPSCANNER_DB") or DEFAULT_DATABASE
+    """The database to use: the one given, else ``OPSCANNER_DB``, else ``opscanner.sqlite`` in the current folder.
+
+    ``summary`` is the summary of full scans that comes with opscanner, unpacked at first use; ``./summary`` is a file.
+    """
+    name = db or os.environ.get("OPSCANNER_DB") or DEFAULT_DATABASE
+    return open_summary() if name == RESERVED_NAME else name
+
+
+def _writable(db: str | None) -> str:
+    """As :func:`database_name`, for what writes."""
+    name = db or os.environ.get("OPSCANNER_DB") or DEFAULT_DATABASE
+    if name == RESERVED_NAME:
+        raise UsageError(f"--db {name} is the summary that comes with opscanner: it is only read", "--db FILE")
+    return name
 
 
 def scan(
@@ -116,7 +131,7 @@ def scan(
     """
     request = ScanRequest(
         root=check_root(root),
-        database=database_name(db),
+        database=_writable(db),
         compile_db=compile_db,
         framework=framework,
         only=tuple(only),
@@ -217,8 +232,9 @@ def classify(
 
     for name in only:
         catalog.find_rule(name)
-    database = database_name(db)
+    database = _writable(db)
     with queries.reading(database) as connection:
+        graph_summarize.refuse_summary(connection, "patterns are found in one")
         scans = scan_ids(connection, framework)
         if not scans:
             raise UsageError(f"the database holds no scan of {framework or 'anything'}", "opscanner coverage")
@@ -382,8 +398,9 @@ def conclude_operators(*, db: str | None = None, log: Callable[[str], None] = la
     from opscanner.graph import call_graph
     from opscanner.operators.attribution import conclude
 
-    database = database_name(db)
+    database = _writable(db)
     with queries.reading(database) as connection:
+        graph_summarize.refuse_summary(connection, "operators are concluded from one")
         scans = call_graph.scans(connection)
     return [warning for scan in scans for warning in conclude(database, scan.id, log)]
 
@@ -405,6 +422,7 @@ def chains(
         Function instances of each cast to follow; different bindings of formats give different chains.
     """
     with queries.reading(database_name(db)) as connection:
+        graph_summarize.refuse_summary(connection, "there are no chains in it")
         found = queries.find_cast(connection, str(cast))
         return [
             chain
@@ -439,6 +457,7 @@ def graph(
     if function is not None and cast is not None:
         raise UsageError("a graph is of a function or of a cast, not of both", "leave --function or --cast out")
     with queries.reading(database_name(db)) as connection:
+        graph_summarize.refuse_summary(connection, "there is nothing to export")
         if cast is not None:
             rows = queries.find_cast(connection, str(cast))
             return networks.around_casts(connection, [row.id for row in rows], radius=radius)
@@ -455,6 +474,26 @@ def write_graphml(network: networkx.MultiDiGraph[int], stream: IO[bytes]) -> Non
 def node_link(network: networkx.MultiDiGraph[int]) -> dict[str, Any]:
     """A graph of :func:`graph` as networkx's node-link data, which JSON can hold."""
     return networks.node_link(network)
+
+
+def summarize(output: str | Path, databases: Sequence[str] = ()) -> list[SummarizedScan]:
+    """Writes the facts of finished scans into one small database, and gives what it holds.
+
+    Every function here reads such a summary, but :func:`chains`, :func:`graph` and :func:`classify`, which need more.
+
+    Parameters
+    ----------
+    output : path
+        A file that is not there yet; packed when it ends in ``.xz``.
+    databases : sequence of str
+        Databases as ``db`` is elsewhere; without any the one that ``db=None`` means.
+
+    Raises
+    ------
+    UsageError
+        When ``output`` is there, a scan is not finished, or a database is a summary itself.
+    """
+    return write_summary(Path(output), [database_name(name) for name in databases] or [database_name(None)])
 
 
 def schema_text(names: Sequence[str] = (), *, markdown: bool = False) -> str:

@@ -430,3 +430,18 @@ class AttributionRate(NamedTuple):
     def as_json(self) -> dict[str, Any]:
         """The object that ``opscanner operators --rate --format json`` prints."""
         return {**self._asdict(), "rate": round(self.rate, 4)}
+
+
+class SummarizedScan(NamedTuple):
+    """A scan in a summary, with the number of its rows. ``root`` is a name that no machine's path is in."""
+
+    framework: str
+    version: str
+    root: str
+    units: int
+    functions: int
+    cast_sites: int
+    arithmetic_sites: int
+    operators: int
+    attributions: int
+    findings: int

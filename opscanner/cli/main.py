@@ -28,6 +28,7 @@ COMMANDS = {
     "sql": ("sql", "Run a read-only SQL query."),
     "graph": ("graph", "Export the graph, or a part of it, as GraphML or JSON."),
     "coverage": ("coverage", "Show how much was seen, and what was not."),
+    "summarize": ("summarize", "Write the facts of scans into a small database to pass on."),
     "schema": ("schema", "Describe the tables and views that SQL can ask."),
     "doctor": ("doctor", "Show what is installed, what is missing and what that costs."),
 }

@@ -18,7 +18,7 @@ def db_option(command: F) -> F:
     option = click.option(
         "--db",
         metavar="URL",
-        help="Database: a path or a SQLAlchemy URL.  [default: $OPSCANNER_DB or opscanner.sqlite]",
+        help="Database: a path, a SQLAlchemy URL, or `summary`.  [default: $OPSCANNER_DB or opscanner.sqlite]",
     )
     return option(command)
 
