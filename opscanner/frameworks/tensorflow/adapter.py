@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 
 from opscanner.frameworks import macros
@@ -69,12 +69,13 @@ def read(root: Path) -> Declarations:
     headers = {TYPES: SourceText(_read(root / TYPES))} if (root / TYPES).is_file() else {}
     headers.update({file: source for file, source in sources.items() if file.endswith((".h", ".cuh"))})
     known = Headers(headers)
-    places = _Places(found, _macro_words(sources))
+    places = _Places(found)
     registered: list[tuple[str, Registered]] = []
     for file, source in sources.items():
         definitions = source.definitions()
-        places.add(file, source, definitions)
-        made = list(statements(source, definitions, known.macros_for(source, TYPES)))
+        seen = known.macros_for(source, TYPES)
+        places.add(file, source, definitions, seen)
+        made = list(statements(source, definitions, seen))
         for line, text in made:
             places.add_expanded(file, line, text)
         if file.endswith(".cc"):
@@ -86,16 +87,6 @@ def read(root: Path) -> Declarations:
         found.registrations.append(_registration(file, one, places))
     found.operators = _operators(operators, called)
     return found
-
-
-def _macro_words(sources: dict[str, SourceText]) -> dict[str, frozenset[str]]:
-    """By macro, the names that its definitions mention: a body that uses the macro mentions them, too."""
-    found: dict[str, set[str]] = defaultdict(set)
-    for source in sources.values():
-        for made in macros.definitions(source.code):
-            if made.macro is not None:
-                found[made.name].update(_IDENTIFIER.findall(made.macro.body))
-    return {name: frozenset(words - {name}) for name, words in found.items()}
 
 
 def _files(root: Path) -> Iterator[Path]:
@@ -137,19 +128,33 @@ def device_of(file: str, header: str = "") -> Device:
     return "cpu" if "CPUDevice" in header or "ThreadPoolDevice" in header else "any"
 
 
+def _may_be_named(place: Place) -> bool:
+    """False for classes that a C++ unit keeps to itself; those of CUDA units are declared in a header."""
+    return place.kind is not PlaceKind.CLASS or not place.file.endswith(".cc") or place.file.endswith(".cu.cc")
+
+
 class _Places:
     """Classes and functions of all files, and what they name."""
 
-    def __init__(self, found: Declarations, macro_words: dict[str, frozenset[str]]) -> None:
+    def __init__(self, found: Declarations) -> None:
         self._places = found.places
-        self._macro_words = macro_words
+        self._methods: dict[str, set[str]] = defaultdict(set)
+        self._macro_words: dict[str, dict[str, set[str]]] = {}
         self._named: dict[str, list[int]] = defaultdict(list)
         self._local: set[int] = set()
         self._bodies: list[tuple[int, str, int]] = []
 
-    def add(self, file: str, source: SourceText, definitions: list[Definition]) -> None:
-        """Takes in the classes and functions of a file; a method belongs to its class."""
+    def add(
+        self, file: str, source: SourceText, definitions: list[Definition], seen: Mapping[str, macros.Macro]
+    ) -> None:
+        """Takes in the classes and functions of a file, given the macros of its headers; a method is its class'."""
         text = source.outside_directives
+        words = {name: set(_IDENTIFIER.findall(macro.body)) for name, macro in seen.items()}
+        for defined in macros.definitions(source.code):
+            if defined.macro is not None:
+                words.setdefault(defined.name, set()).update(_IDENTIFIER.findall(defined.macro.body))
+        self._macro_words[file] = words
+        self._methods[file] = {made.name.rpartition("::")[2] for made in definitions if made.in_class}
         for made in definitions:
             owner = made.name.rpartition("::")[0].rpartition("::")[2] if not made.is_class else ""
             name = made.name.rpartition("::")[2]
@@ -185,7 +190,7 @@ class _Places:
                 scope, _, name = match[1].rpartition("::")
                 if name in seen or _ELSEWHERE.match(scope):
                     continue
-                wanted = [name] if name in names else sorted(self._behind(name, names))
+                wanted = [name] if name in names else sorted(self._behind(name, names, self._places[index].file))
                 line = first_line + body.count("\n", 0, match.start()) if wanted else 0
                 for word in wanted:
                     if word not in seen:
@@ -203,16 +208,17 @@ class _Places:
             if target != index
         ]
 
-    def _behind(self, macro: str, names: Set[str]) -> set[str]:
+    def _behind(self, macro: str, names: Set[str], file: str) -> set[str]:
         """Names of places that a macro mentions, also through others."""
         found: set[str] = set()
+        words = self._macro_words[file]
         todo, seen = [macro], set[str]()
         while todo:
             name = todo.pop()
-            if name in self._macro_words and name not in seen:
+            if name in words and name not in seen:
                 seen.add(name)
-                found |= self._macro_words[name] & names
-                todo += self._macro_words[name]
+                found |= words[name] & names
+                todo += words[name]
         return found
 
     def _resolve(self, name: str, file: str, device: Device) -> tuple[int, ...]:
@@ -222,7 +228,13 @@ class _Places:
             if device == "any" or self._places[index].device in ("any", device)
         ]
         own = tuple(index for index in candidates if self._places[index].file == file)
-        others = tuple(index for index in candidates if index not in self._local and self._places[index].file != file)
+        if name in self._methods[file]:
+            return own
+        others = tuple(
+            index
+            for index in candidates
+            if index not in self._local and self._places[index].file != file and _may_be_named(self._places[index])
+        )
         if len({self._places[index].file for index in others}) > AMBIGUOUS_FILES:
             others = ()
         # A template is declared in one file and specialized in another: own and others may both be meant.
