@@ -88,6 +88,25 @@ def torch_scatter_root() -> Path:
 
 
 @pytest.fixture(scope="session")
+def tensorflow_cache() -> Path:
+    """A cache that holds the headers of TensorFlow 2.14.1's wheel (198 MB, fetched once), beside the sources."""
+    from compile_db import CompileDatabaseError
+    from compile_db.synthesize.tensorflow_headers import find_headers, headers_at_hand
+
+    cache = sources_folder() / "tensorflow-cache"
+    if headers_at_hand("2.14.1", cache) is None and os.environ.get(WITHOUT_SOURCES) == "1":
+        pytest.skip(NOT_THERE + "the wheel of tensorflow-cpu 2.14.1")
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            find_headers("2.14.1", cache)
+        except CompileDatabaseError as error:
+            pytest.fail(f"{NOT_THERE}{error}\n  or, to run without: {WITHOUT_SOURCES}=1 make test", pytrace=False)
+    return cache
+
+
+@pytest.fixture(scope="session")
 def toolchain() -> Any:
     """Where this machine's CUDA and C++ headers are, as a scan finds them."""
     from compile_db import toolchain

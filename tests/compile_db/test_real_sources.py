@@ -80,3 +80,45 @@ def test_a_torch_extension_parses_without_an_error(torch_scatter_root: Path, cac
     ]
     assert len({translate(command, toolchain).arguments for command in cuda}) == 1
     assert errors_of(translate(cuda[0], toolchain)) == []
+
+
+@pytest.fixture(scope="session")
+def tensorflow(tensorflow_root: Path, tensorflow_cache: Path, toolchain: Toolchain) -> CompileDatabase:
+    before = state_of(tensorflow_root / "tensorflow/core")
+    database = synthesize(tensorflow_root, tensorflow_cache, toolchain)
+    assert state_of(tensorflow_root / "tensorflow/core") == before
+    return database
+
+
+def test_every_cu_cc_of_tensorflow_gets_a_command_but_tests_and_rocms(
+    tensorflow: CompileDatabase, tensorflow_root: Path
+) -> None:
+    sources = {str(path) for path in tensorflow_root.rglob("*.cu.cc")}
+    assert len(sources) == 280
+    left_out = {Path(path).name for path in sources - {command.file for command in tensorflow.commands}}
+    assert left_out == {
+        "gpu_prim_helpers_test.cu.cc", "gpu_kernel_helper_test.cu.cc", "cuda_test.cu.cc", "rocm_helpers.cu.cc",
+    }  # fmt: skip
+
+
+def test_all_of_tensorflows_commands_of_a_kind_are_equal(tensorflow: CompileDatabase, toolchain: Toolchain) -> None:
+    clang = [translate(command, toolchain) for command in tensorflow.commands]
+    for language in ("cuda", "c++"):
+        assert len({command.arguments for command in clang if command.language == language}) == 1
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kernels/softplus_op_gpu.cu.cc",
+        "kernels/tensor_to_hash_bucket_op_gpu.cu.cc",  # FarmHash, which a stand-in replaces
+        "kernels/conv_grad_input_ops_double.cc",  # a message without a .pb.h, made from its .proto
+        "kernels/mlir_generated/gpu_op_sqrt.cc",  # LLVM's vectors, which stand-ins replace
+        "kernels/sparse/conj_op.cc",  # cuSPARSE, likewise
+    ],
+)
+def test_tensorflow_2_14_units_parse_without_an_error(
+    tensorflow: CompileDatabase, toolchain: Toolchain, name: str
+) -> None:
+    (command,) = tensorflow.select([name]).commands
+    assert errors_of(translate(command, toolchain)) == []
