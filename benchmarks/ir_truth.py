@@ -322,6 +322,7 @@ class Analysis:
         for call in function.calls:
             if found := self._place(call.location):
                 self._call(call.callee, call.arguments, *found)
+            self._inlined_atomics(call.location)
         for operation in function.arithmetic:
             found = self._place(operation.location)
             if found and found[2]:
@@ -343,6 +344,16 @@ class Analysis:
                 self._add(frame, pair, "library_call", False)
         if own and (found := arithmetic(text)):
             self._add_arithmetic(frame, text, found[0], found[1])
+
+    def _inlined_atomics(self, location: int) -> None:
+        """``__forceinline__`` functions of the framework are inlined at -O0 too: an atomic's caller is a frame."""
+        inner = None
+        for frame in self.module.frames(location):
+            name = self.module.linkage_name(inner.subprogram) if inner else ""
+            found = arithmetic(self.names.get(name, name)) if name and self._framework(frame.file) else None
+            if found and found[0] == "atomic":
+                self._add_arithmetic(frame, self.names.get(name, name), found[0], found[1])
+            inner = frame
 
     def _closure(self, name: str) -> frozenset[Pair]:
         """Changes of format inside a library function and the library functions that it calls."""
