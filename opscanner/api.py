@@ -234,7 +234,7 @@ def classify(
         catalog.find_rule(name)
     database = _writable(db)
     with queries.reading(database) as connection:
-        graph_summarize.refuse_summary(connection, "patterns are found in one")
+        graph_summarize.refuse_summary(connection, "patterns are found in scans")
         scans = scan_ids(connection, framework)
         if not scans:
             raise UsageError(f"the database holds no scan of {framework or 'anything'}", "opscanner coverage")
@@ -400,7 +400,7 @@ def conclude_operators(*, db: str | None = None, log: Callable[[str], None] = la
 
     database = _writable(db)
     with queries.reading(database) as connection:
-        graph_summarize.refuse_summary(connection, "operators are concluded from one")
+        graph_summarize.refuse_summary(connection, "operators are concluded from scans")
         scans = call_graph.scans(connection)
     return [warning for scan in scans for warning in conclude(database, scan.id, log)]
 
@@ -422,8 +422,8 @@ def chains(
         Function instances of each cast to follow; different bindings of formats give different chains.
     """
     with queries.reading(database_name(db)) as connection:
-        graph_summarize.refuse_summary(connection, "there are no chains in it")
         found = queries.find_cast(connection, str(cast))
+        graph_summarize.refuse_without_graph(connection, [row.id for row in found])
         return [
             chain
             for row in found
@@ -457,12 +457,13 @@ def graph(
     if function is not None and cast is not None:
         raise UsageError("a graph is of a function or of a cast, not of both", "leave --function or --cast out")
     with queries.reading(database_name(db)) as connection:
-        graph_summarize.refuse_summary(connection, "there is nothing to export")
         if cast is not None:
             rows = queries.find_cast(connection, str(cast))
+            graph_summarize.refuse_without_graph(connection, [row.id for row in rows])
             return networks.around_casts(connection, [row.id for row in rows], radius=radius)
         if function is not None:
             return networks.of_function(connection, function)
+        graph_summarize.refuse_summary(connection, "only graphs of functions that serve operators are in it")
         return networks.whole(connection)
 
 
@@ -479,7 +480,8 @@ def node_link(network: networkx.MultiDiGraph[int]) -> dict[str, Any]:
 def summarize(output: str | Path, databases: Sequence[str] = ()) -> list[SummarizedScan]:
     """Writes the facts of finished scans into one small database, and gives what it holds.
 
-    Every function here reads such a summary, but :func:`chains`, :func:`graph` and :func:`classify`, which need more.
+    Every function here reads such a summary, but :func:`classify` and :func:`conclude_operators`, which need more;
+    :func:`chains` and :func:`graph` end where functions begin that serve no operator.
 
     Parameters
     ----------

@@ -20,8 +20,8 @@ from opscanner.cli.options import format_option, render
 def command(out: str, databases: tuple[str, ...], format_: str) -> None:
     """Write the facts of finished scans into OUT: a small database that can be passed on.
 
-    It holds places, formats, functions, operators and findings, but no graph, no source text and no path of this
-    machine; every command but chains, graph and classify reads it. When OUT ends in `.xz` it is packed.
+    It holds places, formats, operators, findings and the graph of functions that serve operators; no source text, and
+    no path of this machine. When OUT ends in `.xz` it is packed.
     """
     from opscanner import api
     from opscanner.results import SummarizedScan

@@ -1,9 +1,9 @@
-"""Copies the facts of finished scans into one small database: places, formats, operators and findings, no graph.
+"""Copies the facts of finished scans into one small database: places, formats, operators, findings, their graph.
 
-A summary has the tables and views of any other database, so that every question about places is asked the same way.
-What it leaves out is what takes the room: edges, and nodes and calls of functions that serve no operator (the others
-are what operators are compared by). It holds no source text, as no database does, and no path of the machine that made
-it.
+A summary has the tables and views of any other database, so that every question is asked the same way. What it leaves
+out is what takes the room: the graph (nodes, edges, calls) of functions that serve no operator, what identifies an
+instance to a scan that goes on, and what clang said. It holds no source text, as no database does, and no path of the
+machine that made it.
 """
 
 from __future__ import annotations
@@ -92,6 +92,7 @@ KEPT = (
     _Kept(schema.translation_unit, ("file_id", "cuda_pass", "configuration"), {"arguments_hash": "", "run": 1}),
     _Kept(schema.unit_instance, ("unit_id", "instance_id")),
     _Kept(schema.node, ()),
+    _Kept(schema.edge, ("source_id", "target_id", "kind")),
     _Kept(schema.call_site, ("caller_id", "callee_id", "node", "arguments", "kind", "line")),
     _Kept(schema.missing_header, ("unit_id", "header")),
     _Kept(schema.dependency, ("unit_id", "file_id")),
@@ -105,9 +106,7 @@ KEPT = (
     _Kept(conclusions.finding, ()),
 )
 #: What makes a database large, and what only a scan that goes on needs.
-LEFT_OUT = (
-    schema.edge, schema.diagnostic, schema.dropped_argument, conclusions.attributed_instance,
-)  # fmt: skip
+LEFT_OUT = (schema.diagnostic, schema.dropped_argument, conclusions.attributed_instance)
 #: In the order of SummarizedScan's counts.
 _COUNTED = (
     "translation_unit", "function", "cast_site", "arithmetic_site", "operator", "attribution", "finding",
@@ -223,6 +222,10 @@ def _rows_of(connection: Connection, table: Table, scan_id: int) -> Iterator[Seq
         query = query.where(table.c.operator_id.in_(operators))
     elif table is schema.node:
         query = query.where(table.c.instance_id.in_(serving))
+    elif table is schema.edge:
+        ends = (schema.node.alias("source"), schema.node.alias("target"))
+        for end, column in zip(ends, (table.c.source_id, table.c.target_id), strict=True):
+            query = query.join(end, end.c.id == column).where(end.c.instance_id.in_(serving))
     elif table is schema.call_site:
         query = query.where(table.c.caller_id.in_(serving), table.c.callee_id.in_(serving))
     else:
@@ -300,7 +303,7 @@ def _scans(databases: Sequence[str]) -> list[tuple[_Key, list[tuple[str, int]]]]
     found: dict[_Key, list[tuple[str, int]]] = defaultdict(list)
     for database in databases:
         with reading(database) as connection:
-            refuse_summary(connection, "a summary is made of scans")
+            refuse_summary(connection, "summaries are made of scans")
             for row in connection.execute(select(schema.scan).order_by(schema.scan.c.id)):
                 if row.finished is None:
                     raise UsageError(
@@ -366,4 +369,17 @@ def refuse_summary(connection: Connection, why: str) -> None:
         When the database is a summary.
     """
     if is_summary(connection):
-        raise UsageError(f"this database is a summary, which holds no graph: {why}", "opscanner scan ROOT --db FILE")
+        raise UsageError(f"this database is a summary: {why}", "opscanner scan ROOT --db FILE")
+
+
+def refuse_without_graph(connection: Connection, cast_ids: Sequence[int]) -> None:
+    """Says clearly that a summary holds no chains through casts of functions that serve no operator.
+
+    Raises
+    ------
+    UsageError
+        When the database is a summary, and none of the casts has a node in it.
+    """
+    node = schema.node.c
+    if connection.execute(select(node.id).where(node.cast_site_id.in_(cast_ids[:500])).limit(1)).first() is None:
+        refuse_summary(connection, "it holds no chains here, but those of functions that serve operators alone")

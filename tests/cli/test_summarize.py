@@ -63,8 +63,8 @@ def test_it_is_unpacked_once_and_anew_when_it_changes(
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("chains", "1"), "this database is a summary, which holds no graph: there are no chains in it"),
-        (("graph",), "this database is a summary, which holds no graph: there is nothing to export"),
+        (("chains", "1"), "this database is a summary: it holds no chains here"),
+        (("graph",), "this database is a summary: only graphs of functions that serve operators are in it"),
         (("classify",), "it is only read"),
         (("operators", "--conclude"), "it is only read"),
         (("scan", "."), "it is only read"),
@@ -80,9 +80,9 @@ def test_what_a_summary_cannot_do_is_said(run: Any, words: tuple[str, ...], why:
 def test_an_unpacked_summary_is_not_classified_either(run: Any, scan: Any) -> None:
     assert scan("--only", "A.cu", "--framework", "pytorch").code == 0
     assert run("summarize", "small.sqlite").code == 0
-    assert "holds no graph: patterns are found in one" in run("classify", "--db", "small.sqlite").err
+    assert "is a summary: patterns are found in scans" in run("classify", "--db", "small.sqlite").err
     assert (
-        "holds no graph: operators are concluded from one" in run("operators", "--conclude", "--db", "small.sqlite").err
+        "is a summary: operators are concluded from scans" in run("operators", "--conclude", "--db", "small.sqlite").err
     )
 
 

@@ -12,9 +12,11 @@ import pytest
 
 from opscanner.errors import UsageError
 from opscanner.graph import schema
+from opscanner.graph.chains import trace
+from opscanner.graph.queries import find_casts, reading
 from opscanner.graph.readonly import run_query
 from opscanner.graph.store import Store
-from opscanner.graph.summarize import KEPT, LEFT_OUT, neutral, summarize
+from opscanner.graph.summarize import KEPT, LEFT_OUT, neutral, refuse_without_graph, summarize
 from opscanner.graph.views import VIEWS
 from opscanner.ir import FunctionInstance
 from opscanner.operators import attribution
@@ -22,7 +24,7 @@ from opscanner.patterns import run as patterns
 from tests.graph.units import cast_node, host, kernel, square, unit, whole_unit
 from tests.operators.scans import write_scan
 
-#: Views that ask for edges, or for nodes of functions that serve no operator.
+#: Views of the graph, which is there for functions that serve operators alone.
 WITHOUT_GRAPH = {"chain_steps", "cast_instances", "calls"}
 
 
@@ -78,7 +80,28 @@ def test_nodes_and_calls_of_functions_that_serve_operators_are_kept(scanned: str
     assert ask(tmp_path / "summary.sqlite", calls) == ask(
         scanned, f"{calls} WHERE caller IN {serving} AND callee IN {serving}"
     )
-    assert ask(tmp_path / "summary.sqlite", "SELECT 1 FROM edge") == []
+
+
+def test_chains_are_those_of_the_scan_within_functions_that_serve_operators(scanned: str, tmp_path: Path) -> None:
+    summarize([scanned], tmp_path / "summary.sqlite")
+    drawn = []
+    for database in (scanned, str(tmp_path / "summary.sqlite")):
+        with reading(database) as connection:
+            (cast,) = [row for row in find_casts(connection, from_format="float16") if row.line == 5]
+            refuse_without_graph(connection, [cast.id])
+            (chain,) = trace(connection, cast)
+            drawn.append([(step.kind, step.operation, step.edge, step.line) for step in (*chain.origins, *chain.sinks)])
+    assert ("load", "in", "def_use", 5) in drawn[0]
+    assert ("arithmetic", "*", "def_use", 4) in drawn[0]  # in the header's function, across a call
+    assert drawn[1] == drawn[0]
+
+
+def test_a_cast_whose_chain_was_left_out_is_refused(scanned: str, tmp_path: Path) -> None:
+    summarize([scanned], tmp_path / "summary.sqlite")
+    with reading(str(tmp_path / "summary.sqlite")) as connection:
+        (cast,) = find_casts(connection, function="uncalled_kernel")
+        with pytest.raises(UsageError, match="it holds no chains here"):
+            refuse_without_graph(connection, [cast.id])
 
 
 def test_findings_keep_the_chain_as_far_as_its_nodes_are_there(scanned: str, tmp_path: Path) -> None:
