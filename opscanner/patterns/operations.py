@@ -17,8 +17,10 @@ EXACT_FUNCTIONS = frozenset(
         "nextafter",
     )
 )  # fmt: skip
+#: Functions of the C library that are arithmetic: one rounding, like ``a * b + c``.
+ARITHMETIC_FUNCTIONS = frozenset(("fma", "fdim"))
 #: Functions that IEEE 754-2019 asks to round correctly (5.4.1): as exact as a single + or *.
-ROUNDED_ONCE = frozenset(("sqrt", "fma"))
+ROUNDED_ONCE = frozenset(("sqrt",))
 #: Names of functions that merge two partial results of a reduction or a scan.
 _COMBINING = frozenset(
     (
@@ -48,7 +50,7 @@ def elementary(graph: FlowGraph, node: int) -> str:
 def is_inexact_function(graph: FlowGraph, node: int) -> bool:
     """True for exp, log, pow, sqrt ...; False for floor, abs, max and the like, which lose nothing."""
     name = elementary(graph, node)
-    return bool(name) and name not in EXACT_FUNCTIONS
+    return bool(name) and name not in EXACT_FUNCTIONS and name not in ARITHMETIC_FUNCTIONS
 
 
 def is_transcendental(graph: FlowGraph, node: int) -> bool:
@@ -60,14 +62,36 @@ def changes_sign(graph: FlowGraph, node: int) -> bool:
     """True for a unary minus, which is exact: a ``-`` whose one operand is a single node."""
     if graph.kind[node] != "arithmetic" or graph.operation[node] != "-":
         return False
-    return len({source for source, flow in graph.predecessors[node] if flow == "def_use"}) == 1
+    # Several definitions of one variable may reach it: they are one operand.
+    operands = {
+        graph.operation[source] if graph.kind[source] == "variable" else source
+        for source, flow in graph.predecessors[node]
+        if flow in ("def_use", "loop_carried")
+    }
+    return len(operands) == 1
 
 
 def is_rounding_arithmetic(graph: FlowGraph, node: int) -> bool:
     """True for + - * / and fma whose result is rounded; sums are told by ``accumulates``."""
+    if graph.kind[node] == "math_call":
+        return elementary(graph, node) in ARITHMETIC_FUNCTIONS
     if graph.kind[node] == "reduction":
         return graph.operation[node] in ("+", "-", "*", "/", "fma") and not accumulates(graph, node)
     return graph.kind[node] == "arithmetic" and not changes_sign(graph, node)
+
+
+def operands_computed(graph: FlowGraph, node: int) -> bool:
+    """True when an operand of an operation is itself the result of one, with no cast in between."""
+    waiting, seen = [node], {node}
+    while waiting and len(seen) < 60:
+        for source, flow in graph.predecessors[waiting.pop()]:
+            if source in seen or flow == "control" or graph.cast[source] is not None:
+                continue
+            if graph.kind[source] in ("arithmetic", "math_call", "reduction", "atomic"):
+                return True
+            seen.add(source)
+            waiting.append(source)
+    return False
 
 
 def accumulates(graph: FlowGraph, node: int) -> str:
@@ -143,7 +167,8 @@ def _meets_only(
                 continue
             if graph.kind[other] not in kinds or (graph.kind[other] == "call" and not body_was_seen(graph, other)):
                 return False
-            met = met or graph.kind[other] in ends
+            # A return without a format gives no number: the value was only asked for, or goes into a struct.
+            met = met or (graph.kind[other] in ends and (graph.kind[other] != "return" or bool(graph.format[other])))
             seen.add(other)
             waiting.append(other)
     return met

@@ -20,6 +20,8 @@ def scalar_origin(cast: CastSubject) -> tuple[int, Confidence | None]:
 
     Looked at is what the value was before any operation. A load through an index or a pointer makes it an element.
     """
+    if cast.cast.form == "expression":
+        return -1, None  # an expression template's cast: of a tensor
     graph = cast.graph
     entered, sure = -1, False
     for index, step in enumerate(cast.backward.steps[1:], start=1):

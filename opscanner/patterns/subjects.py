@@ -228,6 +228,7 @@ class OperationSubject(Subject):
             node = step.node
             return (
                 step.operations == 1
+                and node != self.node
                 and graph.format[node] == self.format
                 and (
                     operations.is_rounding_arithmetic(graph, node)

@@ -11,9 +11,9 @@ Why it matters
 
 How it decides
     The whole forward slice holds at least one comparison, selection or exact function, and no arithmetic that rounds,
-    no inexact function, no sum, no call whose body was not seen; asking isnan or isfinite counts as a comparison. High
-    confidence when the walk ended by itself, low when a bound stopped it. A comparison whose other operand is not exact
-    in the narrow format is still this pattern.
+    no inexact function, no sum, no call whose body was not seen; asking isnan or isfinite, and a cast to bool, count as
+    comparisons. High confidence when the walk ended by itself, low when a bound stopped it. A comparison whose other
+    operand is not exact in the narrow format is still this pattern.
 
     The cast back counts when nothing but choices lie between it and the widening.
 
@@ -31,7 +31,7 @@ from opscanner.patterns.base import CastRule, Confidence, Verdict
 from opscanner.patterns.operations import EXACT_FUNCTIONS, accumulates, body_was_seen, changes_sign, elementary
 from opscanner.patterns.slices import Step
 from opscanner.patterns.subjects import CastSubject
-from opscanner.patterns.words import words_of_function
+from opscanner.patterns.words import last_parts, words_of_function
 
 _DECIDING = frozenset(("comparison", "selection"))
 #: Functions that ask what a number is; they give a bool, so that nothing flows on in the graph.
@@ -63,7 +63,10 @@ def judge(cast: CastSubject) -> Verdict | None:
             decisive = decisive or index
     if not decisive:
         return None
-    what = graph.operation[cast.forward.steps[decisive].node]
+    node = cast.forward.steps[decisive].node
+    what = graph.operation[node]
+    if graph.kind[node] == "parameter":
+        what = last_parts(graph.instance[node].function)[-1]
     return Verdict(
         Confidence.HIGH if cast.forward.whole else Confidence.LOW,
         cast.chain(decisive),
@@ -97,7 +100,7 @@ def _way_back(cast: CastSubject) -> Verdict | None:
     )
 
 
-RULE = CastRule("comparison-only", "cast without numerical effect", 160, judge)
+RULE = CastRule("comparison-only", "cast without numerical effect", 45, judge)
 
 EXAMPLES = (
     """

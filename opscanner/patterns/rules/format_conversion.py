@@ -7,10 +7,10 @@ Why it matters
     to bring operands to one format; no computation was tuned here.
 
 How it decides
-    Either the function that holds the cast does nothing else (it computes, compares and chooses nothing, and the value
-    is handed in or loaded, and handed out or stored): what callers do with the value is seen at their own places. Or
-    there is no operation, comparison or selection in either direction as far as the walks go. High confidence when the
-    value goes from a load to a store, medium otherwise.
+    The function that holds the cast does nothing else: it computes, compares and chooses nothing, and the value is
+    handed in or loaded, and handed out or stored. In a function that computes, a value that is stored can be read again
+    by way of shared memory, which the graph does not follow. High confidence when the value goes from a load to a store
+    and no operation is seen either way, medium otherwise: what callers do with the value is seen at their own places.
 
 What it cannot see
     What kernels do with the value after it was stored.
@@ -37,8 +37,10 @@ def judge(cast: CastSubject) -> Verdict | None:
     alone = only_converts(graph, cast.node)
     if not alone and (_something_is_done(cast, cast.forward) or _something_is_done(cast, cast.backward)):
         return None
-    ends = cast.forward.first(graph, lambda step: graph.kind[step.node] in ("store", "return"))
-    if not alone and (ends < 0 or len(cast.backward.steps) == 1):
+    ends = cast.forward.first(
+        graph, lambda step: graph.kind[step.node] in ("store", "return") and graph.format[step.node] != ""
+    )
+    if not alone and (graph.instance[cast.node].id in graph.computing or ends < 0 or len(cast.backward.steps) == 1):
         return None
     loaded = cast.backward.first(graph, lambda step: graph.kind[step.node] == "load")
     stored = cast.forward.first(graph, lambda step: graph.kind[step.node] == "store")

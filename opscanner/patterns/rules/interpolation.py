@@ -9,10 +9,10 @@ Why it matters
     digits. float32 has the same limit at 2**24.
 
 How it decides
-    An integer that is converted, used in arithmetic and converted back to an integer is index arithmetic (high
-    confidence). A widened value or an integer in arithmetic in a function, class or file whose name says that it
-    interpolates: high when the value becomes an index or is combined with a value named as weight or coordinate, medium
-    otherwise.
+    An integer that is converted, used in arithmetic and converted back to an integer, not to be returned, is index
+    arithmetic (high confidence where the function's name speaks of indices, pools or interpolation, else medium). A
+    widened value or an integer in arithmetic in a function, class or file whose name says that it interpolates: high
+    when the value becomes an index or is combined with a value named as weight or coordinate, medium otherwise.
 
 What it cannot see
     Interpolation in texture units. Whether indices stay below the limit.
@@ -34,6 +34,9 @@ FUNCTIONS = frozenset(
         "upsampling", "pixel",
     )
 )  # fmt: skip
+INDEXING = frozenset(
+    ("pool", "pooling", "index", "idx", "start", "end", "bin", "bucket", "histogram", "offset", "size", "grid")
+)
 WEIGHTS = frozenset(
     (
         "lambda", "weight", "weights", "wts", "coeff", "coeffs", "coord", "coordinate", "coordinates", "scale",
@@ -41,6 +44,11 @@ WEIGHTS = frozenset(
         "real", "index", "lerp", "center", "scales", "rheight", "rwidth", "rdepth", "height", "width", "depth",
     )
 )  # fmt: skip
+
+#: Formats of indices and sizes; bool and the small integers are data.
+_INDICES = frozenset(("int32", "int64", "uint32", "uint64"))
+#: Quantization rounds data, not coordinates, to integers.
+_QUANTIZING = frozenset(("quant", "quantize", "quantized", "quantizer", "quantization"))
 
 
 def judge(cast: CastSubject) -> Verdict | None:
@@ -54,10 +62,20 @@ def judge(cast: CastSubject) -> Verdict | None:
         return facts is not None and facts.direction == "float_to_int" and step.operations <= 5
 
     indexed = cast.forward.first(graph, index_of)
+    if indexed >= 0 and any(
+        graph.kind[target] == "return" for target, _ in graph.successors[cast.forward.steps[indexed].node]
+    ):
+        indexed = -1  # a result that is an integer, not an index: linspace of integers
     named = sorted(cast.function_words & FUNCTIONS)
     words = sorted(cast.words & WEIGHTS)
-    if cast.from_integer and indexed >= 0 and not cast.forward.steps[indexed].unwound:
-        confidence, index, why = Confidence.HIGH, indexed, "and an integer again behind arithmetic"
+    whole = cast.from_integer and cast.from_format in _INDICES and not cast.function_words & _QUANTIZING
+    if indexed >= 0 and not named:
+        # Elsewhere the way to the integer has to be in sight: behind calls it is anybody's.
+        whole = whole and graph.instance[cast.forward.steps[indexed].node].id == cast.instance.id
+    if whole and indexed >= 0 and not cast.forward.steps[indexed].unwound:
+        sure = named or cast.function_words & INDEXING
+        confidence, index = (Confidence.HIGH if sure else Confidence.MEDIUM), indexed
+        why = "and an integer again behind arithmetic"
     elif named and (indexed >= 0 or words):
         confidence, index = Confidence.HIGH, cast.effect
         why = f"with {', '.join(words[:3])}" if words else "for an index"

@@ -28,7 +28,9 @@ from opscanner.patterns.base import CastRule, Confidence, Verdict
 from opscanner.patterns.subjects import CastSubject
 
 GENERATORS = frozenset(("curand", "philox", "randn", "rand", "rng", "uniform", "random"))
-PROBABILITIES = frozenset(("prob", "probs", "probability", "probabilities", "bernoulli", "dropout", "cdf"))
+PROBABILITIES = frozenset(("prob", "probs", "probability", "probabilities", "bernoulli", "dropout"))
+#: Functions that make probabilities out of scores, and draw nothing.
+_NORMALIZING = frozenset(("softmax", "logsoftmax", "xent", "normalized", "crossentropy"))
 SAMPLING = frozenset(
     (
         "dropout", "bernoulli", "multinomial", "distribution", "distributions", "binomial", "dirichlet", "rrelu",
@@ -60,10 +62,12 @@ def judge(cast: CastSubject) -> Verdict | None:
         return None
     if "curand" in cast.partner_words:
         confidence, why = Confidence.HIGH, "is combined with a random number"
+    elif not cast.computes or cast.function_words & _NORMALIZING:
+        return None
     elif cast.words & (PROBABILITIES | GENERATORS):
         named = sorted(cast.words & (PROBABILITIES | GENERATORS))
         confidence, why = Confidence.MEDIUM, f"is, or is combined with, a value named {', '.join(named)}"
-    elif cast.function_words & SAMPLING and cast.computes:
+    elif cast.function_words & SAMPLING:
         named = sorted(cast.function_words & SAMPLING)
         confidence, why = Confidence.LOW, f"is used in arithmetic of a function named for {', '.join(named)}"
     else:

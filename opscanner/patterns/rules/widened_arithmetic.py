@@ -11,8 +11,9 @@ Why it matters
 How it decides
     Forward from the cast, across calls, to the nearest arithmetic that rounds and whose format is wider than the cast's
     source; a unary minus rounds nothing. High confidence when two or more operations are done before the value is
-    stored or narrowed, medium when the cast stands in a helper that several functions call, low when there is one
-    operation only: c10::Half's own operators widen inside, so that a single operation gives the same bits either way.
+    stored or narrowed, or one whose other operand is the result of an operation; medium when the cast stands in a
+    helper that several functions call; low when one operation on values of the storage format is all: c10::Half's own
+    operators widen inside, so that it gives the same bits either way.
 
 What it cannot see
     Whether the operation is exact for the values that occur (a product by a power of two). For a helper shared by
@@ -26,7 +27,7 @@ Source
 from __future__ import annotations
 
 from opscanner.patterns.base import CastRule, Confidence, Verdict
-from opscanner.patterns.operations import is_inexact_function, is_rounding_arithmetic
+from opscanner.patterns.operations import is_inexact_function, is_rounding_arithmetic, operands_computed
 from opscanner.patterns.slices import widens
 from opscanner.patterns.subjects import CastSubject
 
@@ -47,11 +48,15 @@ def judge(cast: CastSubject) -> Verdict | None:
         or is_inexact_function(graph, step.node)
         or graph.kind[step.node] in ("reduction", "atomic")
     }
-    if len(rounded) == 1:
+    alone = len(rounded) == 1 and not operands_computed(graph, step.node)
+    if alone:
         confidence = Confidence.LOW
     else:
         confidence = Confidence.MEDIUM if step.unwound else Confidence.HIGH
-    count = "one operation" if len(rounded) == 1 else f"{len(rounded)} operations or more"
+    if len(rounded) > 1:
+        count = f"{len(rounded)} operations or more"
+    else:
+        count = "one operation" if alone else "one operation with a wide result"
     return Verdict(
         confidence,
         cast.chain(index),
