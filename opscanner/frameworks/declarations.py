@@ -47,7 +47,10 @@ class Mention(NamedTuple):
 
 @dataclass(slots=True)
 class Place:
-    """A named place in the text, with whom it names. ``line`` to ``end_line`` hold its body."""
+    """A named place in the text, with whom it names. ``line`` to ``end_line`` hold its body.
+
+    ``arguments`` are the names that a class is specialized for.
+    """
 
     kind: PlaceKind
     name: str
@@ -56,6 +59,7 @@ class Place:
     line: int
     end_line: int
     mentions: list[Mention] = field(default_factory=list)
+    arguments: tuple[str, ...] = ()
 
 
 class DeclaredRegistration(NamedTuple):

@@ -193,8 +193,10 @@ def find_definitions(text: str) -> Iterator[Definition]:
                 offset = len(text) if end < 0 else end + 1
             else:
                 local = kind == "namespace" and not name
-                begin = start + len(header) - len(header.lstrip())
-                stack.append((kind, name, local, begin, match.start(), header.strip()))
+                # What stands before, such as a macro's use without a semicolon, is no part of a class.
+                record = _RECORD.search(header) if kind == "class" else None
+                own = header[record.start() :] if record else header.lstrip()
+                stack.append((kind, name, local, match.start() - len(own), match.start(), own.strip()))
                 start = offset
         else:
             if stack:

@@ -89,6 +89,7 @@ class Reach:
         }
         self._text_of = self._enclosing()
         self._entries = [self._functions_of(place) for place in self._places]
+        self._specialized, self._choices = self._specializations()
         called = {callee for callees in graph.callees.values() for callee, _ in callees}
         self._called_back = [
             place.kind is PlaceKind.CLASS
@@ -221,7 +222,7 @@ class Reach:
             registration, distance, certain = arrival.registration, arrival.distance + 1, arrival.certain
             if node < 0:
                 for callee, _line in self._graph.callees.get(-node, ()):
-                    if -callee not in arrivals and self._seen_on(callee, device):
+                    if -callee not in arrivals and self._seen_on(callee, device) and self._is_ours(callee, arguments):
                         arrivals[-callee] = _Arrival(node, registration, distance, certain)
                         queue.append(-callee)
                 text = self._text_of.get(self._graph.instances[-node].function)
@@ -296,6 +297,29 @@ class Reach:
                 else:
                     others = True
         return meant, seen or (others and not meant)
+
+    def _specializations(self) -> tuple[dict[int, frozenset[str]], dict[str, frozenset[str]]]:
+        """By function, the names that its class is specialized for; by class, those of all its specializations."""
+        functions: dict[int, frozenset[str]] = {}
+        classes: dict[str, frozenset[str]] = defaultdict(frozenset)
+        for place, entries in zip(self._places, self._entries, strict=True):
+            if names := self._all_arguments.intersection(place.arguments):
+                classes[place.name] |= names
+                functions.update(dict.fromkeys(entries, names))
+        return functions, dict(classes)
+
+    def _is_ours(self, instance: int, arguments: frozenset[str]) -> bool:
+        """False for a specialization for another operator, where its class has one for this operator.
+
+        Instances that differ only in integers are one in the graph, and enumerators are integers:
+        ``ScatterOpKernelBody<T, UpdateOp::SUB>`` is told from its siblings by its text.
+        """
+        function = self._graph.instances[instance].function
+        names = self._specialized.get(function)
+        if not names or not arguments or names & arguments:
+            return True
+        owner = self._graph.functions[function].name.split("::")[-2]
+        return not self._choices.get(owner, frozenset()) & arguments
 
     def _seen_on(self, instance: int, device: Device) -> bool:
         """On the CPU only what units that are no CUDA files instantiate; for CUDA what serves both counts, too."""

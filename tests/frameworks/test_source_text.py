@@ -55,6 +55,11 @@ def test_a_registration_without_semicolon_is_found_with_its_arguments() -> None:
     assert SourceText(KERNELS).line(call.begin) == 21
 
 
+def test_a_macro_before_a_class_is_no_part_of_it() -> None:
+    (made,) = SourceText("CALL(REGISTER)\n\ntemplate <class T>\nclass A<int, T> : public B<T> {\n};\n").definitions()
+    assert (made.name, made.header) == ("A", "class A<int, T> : public B<T>")
+
+
 def test_of_preprocessor_branches_that_share_a_closing_brace_the_first_counts() -> None:
     text = "#if A\nvoid f(int a) {\n#else\nvoid f(long a) {\n#endif\n  g();\n}\nvoid h() {}\n"
     source = SourceText(text)

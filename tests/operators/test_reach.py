@@ -82,3 +82,33 @@ def test_the_path_names_the_registration_the_class_and_the_functor() -> None:
         ("callee_0", H, 30),
     ]
     assert not one.certain
+
+
+def test_a_specialization_for_another_operator_is_not_called_where_there_is_one_for_this() -> None:
+    # Instances that differ in an enumerator are one: the caller of Body<ADD> seems to call Body<SUB>, too.
+    declared = Declarations(
+        operators=[DeclaredOperator("ScatterSub", "ScatterSub", "forward", CC, 1)],
+        registrations=[
+            DeclaredRegistration("ScatterSub", "register_kernel_builder", "cuda", (), "Op<SUB>", CC, 3, (0,), ("SUB",)),
+            DeclaredRegistration("ScatterAdd", "register_kernel_builder", "cuda", (), "Op<ADD>", CC, 4, (0,), ("ADD",)),
+        ],
+        places=[
+            Place(PlaceKind.CLASS, "Op", "any", H, 1, 5),
+            Place(PlaceKind.CLASS, "Body", "any", H, 10, 15, arguments=("ADD",)),
+            Place(PlaceKind.CLASS, "Body", "any", H, 20, 25, arguments=("SUB",)),
+        ],
+    )
+    calls = CallGraph(
+        functions={
+            1: FunctionRow(1, "Op::Compute", H, 2),
+            2: FunctionRow(2, "Body::operator()", H, 11),
+            3: FunctionRow(3, "Body::operator()", H, 21),
+        },
+        instances={id_: InstanceRow(id_, id_, "", True) for id_ in (1, 2, 3)},
+        callees={1: [(2, 3), (3, 3)]},
+        telling={2, 3},
+        only_cuda={1, 2, 3},
+    )
+    reach = Reach(declared, calls)
+    assert [one.function for one in reach.served([0], "cuda")] == [3]
+    assert [one.function for one in reach.served([1], "cuda")] == [2]

@@ -39,6 +39,7 @@ _SUFFIXES = (".cc", ".h", ".cuh")
 _WORDS = re.compile(r"(?<![\w.])(?<!->)([A-Za-z_]\w*(?:::[A-Za-z_]\w*)*)\s*([(<{,;&>)]?)")
 #: An expression's cast is Eigen's to make; the framework overloads the functor for it.
 _EIGEN_CAST = re.compile(r"\.(?:template\s+)?cast<")
+_QUALIFIED = re.compile(r"[A-Za-z_]\w*(?:::[A-Za-z_]\w*)*")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _ELSEWHERE = re.compile(
     r"^(std|Eigen|absl|tsl|cub|gpuprim|se|stream_executor|errors|port|strings|thrust|llvm|mlir)(::|$)"
@@ -108,8 +109,7 @@ def _operators(known: dict[str, declared.Declared], called: dict[str, str]) -> l
 
 def _registration(file: str, one: Registered, places: _Places) -> DeclaredRegistration:
     name, _, arguments = one.kernel.partition("<")
-    telling = (word for word in _IDENTIFIER.findall(arguments) if word not in _COMMON and len(word) > 1)
-    words = tuple(dict.fromkeys(telling))
+    words = telling_names(arguments)
     kernel = name.strip().rpartition("::")[2]
     begins = places.classes(kernel, file, one.device)
     for word in words:
@@ -119,6 +119,16 @@ def _registration(file: str, one: Registered, places: _Places) -> DeclaredRegist
     return DeclaredRegistration(
         one.operator, "register_kernel_builder", one.device, one.formats, one.kernel, file, one.line, begins, words
     )
+
+
+def telling_names(arguments: str) -> tuple[str, ...]:
+    """Names among template arguments that tell instances apart, without their namespaces.
+
+    >>> telling_names("GPUDevice, T, Eigen::internal::SumReducer<T>, scatter_op::UpdateOp::SUB")
+    ('SumReducer', 'SUB')
+    """
+    names = (name.rpartition("::")[2] for name in _QUALIFIED.findall(arguments))
+    return tuple(dict.fromkeys(name for name in names if name not in _COMMON and len(name) > 1))
 
 
 def device_of(file: str, header: str = "") -> Device:
@@ -164,6 +174,8 @@ class _Places:
             lines = source.line(made.begin), source.line(made.end)
             begin = made.begin if not made.is_class else max(0, made.body - len(made.header))
             place = Place(kind, owner or name, device_of(file, made.header), file, *lines)
+            if made.is_class and (special := re.search(rf"\b{re.escape(name)}\s*<(.*)>", made.header, re.DOTALL)):
+                place.arguments = telling_names(special[1])
             self._places.append(place)
             index = len(self._places) - 1
             self._named[place.name].append(index)
