@@ -185,7 +185,7 @@ def _driver_name(header: _Header) -> str:
 
 def _write_drivers(headers: list[_Header], cache_dir: str | os.PathLike[str]) -> Path:
     def make(folder: Path) -> None:
-        for header in headers:
+        for header in (header for header in headers if header.driver.instances):
             source = folder / _driver_name(header)
             source.parent.mkdir(parents=True, exist_ok=True)
             source.write_text(header.driver.text, encoding="utf-8")

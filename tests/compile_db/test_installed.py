@@ -193,6 +193,8 @@ def test_an_installed_torchs_headers_become_units_that_parse(
         (str(fake_torch / "ATen/native/cpu/Half.h"), "not instantiated: Other (class Op)")
     ]
     assert list(fake_torch.rglob("*.cu")) == []
+    drivers = [path.name for path in (tmp_path / "cache").glob("installed-*/**/*.*")]
+    assert sorted(drivers) == ["Half.h.cc", "Twice.cuh.cu"]
 
 
 def test_a_package_that_is_not_installed_or_not_known_is_an_error_that_says_what_to_try(
