@@ -63,7 +63,7 @@ class EigenWalk(CallWalk):
     def _ordinary(self, index: int, facts: FunctionFacts, operands: list[int], values: list[Value]) -> Value:
         """The framework's own functor in Eigen's namespace, called directly: a call that says what it computes."""
         value = super()._ordinary(index, facts, operands, values)
-        if facts.name in _FUNCTOR_METHODS and facts.scope.startswith("Eigen::internal::") and len(value) == 1:
+        if facts.name in _FUNCTOR_METHODS and facts.scope.startswith("Eigen::") and len(value) == 1:
             parent = self.lib.clang_getCursorSemanticParent(facts.cursor)
             found = self.expressions.functor(self.lib.clang_getCursorType(parent), category="functor")
             if found is not None and self.record.nodes[value[0]].kind is NodeKind.CALL:
