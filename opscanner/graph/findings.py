@@ -11,9 +11,9 @@ from sqlalchemy import Connection, and_, case, column, delete, func, select, tab
 from opscanner.errors import UsageError
 from opscanner.graph import schema, views_findings
 from opscanner.graph.bulk import BulkInsert, Row, largest_ids
+from opscanner.graph.operator_queries import functions_serving
 from opscanner.graph.queries import matches
-from opscanner.graph.schema_conclusions import attribution, finding
-from opscanner.graph.schema_conclusions import operator as operator_table
+from opscanner.graph.schema_conclusions import finding
 from opscanner.results import FindingRow, PatternCount
 
 #: Casts that no pattern was found at, under a name that no rule has.
@@ -89,14 +89,10 @@ def find_findings(
 
 
 def _serving(connection: Connection, name: str) -> set[str]:
-    """Qualified names of the functions that serve an operator."""
-    rows = connection.execute(
-        select(schema.function.c.name)
-        .join(attribution, attribution.c.function_id == schema.function.c.id)
-        .join(operator_table, operator_table.c.id == attribution.c.operator_id)
-        .where(operator_table.c.name == name)
-    )
-    found = set(rows.scalars())
+    """Qualified names of the functions that serve an operator, those of operators that it calls too."""
+    serving = functions_serving(connection, name)
+    rows = connection.execute(select(schema.function.c.id, schema.function.c.name))
+    found = {function for id_, function in rows if id_ in serving}
     if not found:
         raise UsageError(f"no function is attributed to an operator {name}", "opscanner operators lists them")
     return found
