@@ -76,6 +76,8 @@ class FlowGraph:
     file: list[int] = field(default_factory=list)
     line: list[int] = field(default_factory=list)
     column: list[int] = field(default_factory=list)
+    #: Where values enter a function: position of the parameter, by node.
+    position: dict[int, int] = field(default_factory=dict)
     instance: list[InstanceFacts] = field(default_factory=list)
     cast: list[CastFacts | None] = field(default_factory=list)
     computed: list[OperationFacts | None] = field(default_factory=list)
@@ -165,14 +167,19 @@ def _load_nodes(connection: Connection, graph: FlowGraph) -> dict[int, int]:
     rows = connection.execute(
         select(
             node.id, node.instance_id, node.kind, node.operation, node.format, node.lanes, node.constant,
-            node.reached, node.file_id, node.line, node.column, node.cast_site_id, node.arithmetic_site_id,
+            node.reached, node.file_id, node.line, node.column, node.position, node.cast_site_id,
+            node.arithmetic_site_id,
         ).order_by(node.id)
     )  # fmt: skip
-    for id_, owner, kind, operation, format_, lanes, constant, reached, file, line, column, cast, computed in rows:
+    for row in rows:
+        id_, owner, kind, operation, format_, lanes, constant, reached, file, line, column, position, *sites = row
+        cast, computed = sites
         facts = instances.get(owner)
         if facts is None:
             continue  # another scan's
         index[id_] = len(graph.ids)
+        if position is not None:
+            graph.position[len(graph.ids)] = position
         graph.ids.append(id_)
         graph.instance.append(facts)
         graph.kind.append(keep(kind, kind))

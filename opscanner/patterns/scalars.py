@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
+from opscanner.graph.flow_graph import FlowGraph
 from opscanner.patterns.base import Confidence
 from opscanner.patterns.subjects import CastSubject
 from opscanner.patterns.words import words_of
@@ -13,6 +16,28 @@ SCALARS = frozenset(
         "weight_decay", "correction", "negval", "poscoef", "negcoef", "scalar", "ratio",
     )
 )  # fmt: skip
+
+
+_NUMBER = re.compile(r"^(?:const )?[\w:]+(?: const)?(?: ?&)?$")
+_CONTAINER = re.compile(r"Tensor|Accessor|TTypes|Iterator|vector|array|Map|Ptr|Span|List", re.IGNORECASE)
+
+
+def _by_value(graph: FlowGraph, parameter: int) -> bool:
+    """True unless the function's type says that a parameter is a pointer, an array or a class of many values."""
+    signature, position = graph.instance[parameter].signature, graph.position.get(parameter, -1)
+    begin, depth, types = signature.find("(") + 1, 0, [""]
+    for letter in signature[begin:] if begin else "":
+        depth += (letter in "(<[") - (letter in ")>]")
+        if depth < 0:
+            break
+        if letter == "," and depth == 0:
+            types.append("")
+        else:
+            types[-1] += letter
+    if not 0 <= position < len(types):
+        return True
+    written = types[position].strip()
+    return bool(_NUMBER.match(written)) and not _CONTAINER.search(written)
 
 
 def scalar_origin(cast: CastSubject) -> tuple[int, Confidence | None]:
@@ -34,6 +59,8 @@ def scalar_origin(cast: CastSubject) -> tuple[int, Confidence | None]:
             return -1, None
         if graph.operation[node] == "this":
             continue
+        if kind == "parameter" and not _by_value(graph, node):
+            return -1, None
         on_host = not owner.is_device and not owner.is_lambda
         if kind == "capture" or (kind == "parameter" and (owner.is_kernel or on_host)):
             entered, sure = (entered if sure else index), True
