@@ -22,7 +22,7 @@ _NUMBER = re.compile(r"^(?:const )?[\w:]+(?: const)?(?: ?&)?$")
 _CONTAINER = re.compile(r"Tensor|Accessor|TTypes|Iterator|vector|array|Map|Ptr|Span|List", re.IGNORECASE)
 
 
-def _by_value(graph: FlowGraph, parameter: int) -> bool:
+def by_value(graph: FlowGraph, parameter: int) -> bool:
     """True unless the function's type says that a parameter is a pointer, an array or a class of many values."""
     signature, position = graph.instance[parameter].signature, graph.position.get(parameter, -1)
     begin, depth, types = signature.find("(") + 1, 0, [""]
@@ -59,7 +59,7 @@ def scalar_origin(cast: CastSubject) -> tuple[int, Confidence | None]:
             return -1, None
         if graph.operation[node] == "this":
             continue
-        if kind == "parameter" and not _by_value(graph, node):
+        if kind == "parameter" and not by_value(graph, node):
             return -1, None
         on_host = not owner.is_device and not owner.is_lambda
         if kind == "capture" or (kind == "parameter" and (owner.is_kernel or on_host)):
