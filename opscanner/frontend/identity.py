@@ -1,8 +1,8 @@
 """Which function instances are the same: keys that hold across translation units.
 
-Template instantiations that differ only in integers share a key, unless their body asks ``if constexpr`` questions: one
-walk per (pattern, bound formats) is enough for casts, and it is what makes the walk affordable
-(``PersistentSoftmax.cuh`` has 55 instances per line).
+Template instantiations that differ only in integers share a key, unless these are enumerators, which choose between
+functions, or the body asks ``if constexpr`` questions: one walk per (pattern, bound formats) is enough for casts, and it
+is what makes the walk affordable (``PersistentSoftmax.cuh`` has 55 instances per line).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from opscanner.frontend import float_types, libclang
-from opscanner.frontend.cursor_kinds import CLASS_LIKE, FUNCTION_LIKE
+from opscanner.frontend.cursor_kinds import CLASS_LIKE, FUNCTION_LIKE, TEMPLATE_PARAMETERS
 from opscanner.frontend.float_types import TypeTable
 from opscanner.frontend.parse import Place, Unit, contents
 
@@ -60,6 +60,7 @@ class Identity:
         self._type_keys: dict[int | None, str] = {}
         self._ordinals: dict[tuple[int | None, int], int] = {}
         self._constexpr: dict[tuple[int | None, int], bool] = {}
+        self._enumerations: dict[int | None, frozenset[int]] = {}
 
     def of(self, cursor: libclang.CXCursor) -> str:
         """Identity of a function instance, equal in every translation unit that binds the same formats."""
@@ -87,11 +88,25 @@ class Identity:
         if number <= 0 and not lib.clang_getSpecializedCursorTemplate(cursor).d0:
             return []
         keep = self._asks_constexpr(cursor, place)
-        keys = [self._argument_key(cursor, index, keep) for index in range(number)]
+        chosen = self._enumerators(cursor)
+        keys = [self._argument_key(cursor, index, keep or index in chosen) for index in range(number)]
         if number > 0 and not any(key.startswith("kind") for key in keys):
             return keys
         spelled = self._unit.usr(cursor)
-        return [spelled if keep else _USR_INTEGER.sub(r"\1#", spelled)]
+        return [spelled if keep or chosen else _USR_INTEGER.sub(r"\1#", spelled)]
+
+    def _enumerators(self, cursor: libclang.CXCursor) -> frozenset[int]:
+        """Positions of a template's parameters that are enumerations: they choose between different code."""
+        template = self._lib.clang_getSpecializedCursorTemplate(cursor)
+        found = self._enumerations.get(template.d0)
+        if found is None:
+            parameters = [child for child in self._unit.children(template) if child.kind in TEMPLATE_PARAMETERS]
+            found = self._enumerations[template.d0] = frozenset(
+                index
+                for index, parameter in enumerate(parameters)
+                if self._lib.clang_getCanonicalType(self._lib.clang_getCursorType(parameter)).kind == float_types.ENUM
+            )
+        return found
 
     def _parent_key(self, cursor: libclang.CXCursor) -> str:
         parent = self._lib.clang_getCursorSemanticParent(cursor)

@@ -278,6 +278,27 @@ def test_integer_template_arguments_do_not_multiply_instances(golden: Scan) -> N
     assert len(scanned.instances("k")) == 1
 
 
+def test_enumerators_as_template_arguments_are_told_apart_because_they_choose_what_is_called(golden: Scan) -> None:
+    scanned = golden("""
+    enum class Op { kAssign, kAdd, kMul, kMax };
+    template <Op op> struct Body;
+    template <> struct Body<Op::kMul> {
+      __device__ static float apply(double x) { return static_cast<float>(x); }  // cast: float64 -> float32 static_cast as float
+    };
+    template <> struct Body<Op::kMax> {
+      __device__ static float apply(double x) { return (float)x; }  // cast: float64 -> float32 c_style as float
+    };
+    template <Op op> __global__ void scatter(float* out) { *out = Body<op>::apply(out[1]); }  // cast: float32 -> float64 implicit; float64 -> float32 helper_call
+    void launch(float* p) {
+      scatter<Op::kMul><<<1, 1>>>(p);
+      scatter<Op::kMax><<<1, 1>>>(p);
+    }
+    """)  # noqa: E501
+    called = {call.callee for instance in scanned.instances("scatter") for call in instance.calls}
+    assert called == {instance.key for instance in scanned.instances("apply")}
+    assert len(called) == 2
+
+
 def test_integers_are_told_apart_where_the_body_asks_constexpr_questions(golden: Scan) -> None:
     scanned = golden("""
     template <int N> float f(double x) {
