@@ -85,6 +85,7 @@ class UnitWalk:
         self._library: dict[int | None, LibraryBody] = {}
         self._library_depth = 0
         self._callbacks: dict[int | None, tuple[FunctionFacts, ...]] = {}
+        self._eigens_references: dict[int | None, tuple[list[FunctionFacts], list[FunctionFacts]]] = {}
         self._without_floats: dict[str, BodyWalk] = {}
         self._own: dict[str, KnownInstance] = {}
         self._emitted: set[int | None] = set()
@@ -306,22 +307,32 @@ class UnitWalk:
         """The framework's own functions that a function of Eigen comes to call, through however many of Eigen's."""
         found = self._callbacks.get(facts.cursor.d0)
         if found is None:
-            self._callbacks[facts.cursor.d0] = ()
             called: dict[int | None, FunctionFacts] = {}
             waiting, seen = [facts], {facts.cursor.d0}
             while waiting:
-                function = waiting.pop()
-                if not function.has_body:
-                    continue
+                own, eigens = self._referred_to_by(waiting.pop())
+                called.update((function.cursor.d0, function) for function in own)
+                for function in eigens:
+                    if function.cursor.d0 not in seen:
+                        seen.add(function.cursor.d0)
+                        waiting.append(function)
+            found = self._callbacks[facts.cursor.d0] = tuple(called.values())
+        return found
+
+    def _referred_to_by(self, function: FunctionFacts) -> tuple[list[FunctionFacts], list[FunctionFacts]]:
+        """(the framework's, Eigen's) functions that a function of Eigen refers to; every body is looked at once."""
+        found = self._eigens_references.get(function.cursor.d0)
+        if found is None:
+            found = ([], [])
+            if function.has_body:
                 references = References(self.unit, self.functions, function.cursor, everything=True)
                 self.cursors += references.cursors
-                for pointer, referred in references.functions.items():
+                for referred in references.functions.values():
                     if referred.follow:
-                        called[pointer] = referred
-                    elif pointer not in seen and referred.role is Role.EIGEN:
-                        seen.add(pointer)
-                        waiting.append(referred)
-            found = self._callbacks[facts.cursor.d0] = tuple(called.values())
+                        found[0].append(referred)
+                    elif referred.role is Role.EIGEN:
+                        found[1].append(referred)
+            self._eigens_references[function.cursor.d0] = found
         return found
 
     # -- what is given on ------------------------------------------------------------------------------------------
