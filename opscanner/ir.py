@@ -29,7 +29,7 @@ class NodeKind(Enum):
     REDUCTION = "reduction"  #: a value carried round a loop:                   ``sum += x``
     ATOMIC = "atomic"  #: an atomic read-modify-write:                          ``gpuAtomicAdd(p, x)``
     MATH_CALL = "math_call"  #: an elementary function:                         ``std::exp(x)``
-    CALL = "call"  #: any other call that yields or takes a float:              ``op.project(x)``
+    CALL = "call"  #: any other call that yields a float:                       ``op.project(x)``
     RETURN = "return"  #: a value that leaves the function:                     ``return x;``
 
 

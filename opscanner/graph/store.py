@@ -248,6 +248,7 @@ class Store:
         """Deletes a scan and everything that hangs on it."""
         with self._transaction() as connection:
             memory = self._memory(connection, scan_id)
+            delete_conclusions(connection, scan_id)
             unit = schema.translation_unit.c
             for unit_id in connection.execute(select(unit.id).where(unit.scan_id == scan_id)).scalars().all():
                 clear_unit(connection, unit_id)

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from opscanner.graph.connect import database_url, open_engine
+from opscanner.graph.schema_conclusions import operator
 from opscanner.graph.store import FinishedUnit, Store
 from opscanner.ir import CudaPass, Diagnostic, Edge, EdgeKind, UnitReach, UnitStatus
 from tests.graph.units import FILE, HEADER, cast_node, host, kernel, square, unit, whole_unit
@@ -211,6 +213,23 @@ def test_two_frameworks_and_two_versions_live_side_by_side(store: Store, rows: R
         ("tensorflow", "2.14.1", 3),
     ]
     assert rows("SELECT DISTINCT scan_id FROM source_file") == [(1,), (3,)]
+
+
+@pytest.mark.parametrize("taken", ["deleted", "begun again"])
+def test_conclusions_go_with_the_scan_that_they_were_drawn_from(
+    store: Store, database: str, rows: Rows, taken: str
+) -> None:
+    for version in ("1.13.1", "2.6.0"):
+        scan = store.begin_scan("pytorch", version, f"/{version}")
+        store.finish_scan(scan.id, complete=True)
+        values = {"id": scan.id, "scan_id": scan.id, "name": "elu", "forward_name": "elu", "line": 1}
+        with open_engine(database_url(database), write=True).begin() as connection:
+            connection.execute(operator.insert().values(direction="forward", module_group="activation", **values))
+    if taken == "deleted":
+        store.delete_scan(store.scan_id("pytorch", "1.13.1", "/1.13.1"))
+    else:
+        store.begin_scan("pytorch", "1.13.1", "/1.13.1")
+    assert rows("SELECT id, name FROM operator") == [(2, "elu")]
 
 
 def test_a_killed_scan_goes_on_where_it_stopped(database: str, rows: Rows) -> None:
