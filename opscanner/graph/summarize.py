@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, String, Table, func, literal, select
+from sqlalchemy import Connection, String, Table, func, or_, select
 
 from opscanner.errors import DatabaseError, UsageError
 from opscanner.graph import connect, schema
@@ -99,6 +99,7 @@ KEPT = (
     _Kept(conclusions.operator, ("name",)),
     _Kept(conclusions.registration, ("operator_id", "kind", "device", "formats", "target", "file_id", "line")),
     _Kept(conclusions.attribution, ("operator_id", "function_id", "device")),
+    _Kept(conclusions.attributed_instance, ("attribution_id", "instance_id")),
     _Kept(conclusions.attributed_cast, ("attribution_id", "cast_site_id")),
     _Kept(conclusions.attributed_arithmetic, ("attribution_id", "arithmetic_site_id")),
     _Kept(conclusions.delegation, ("operator_id", "target_id")),
@@ -106,7 +107,7 @@ KEPT = (
     _Kept(conclusions.finding, ()),
 )
 #: What makes a database large, and what only a scan that goes on needs.
-LEFT_OUT = (schema.diagnostic, schema.dropped_argument, conclusions.attributed_instance)
+LEFT_OUT = (schema.diagnostic, schema.dropped_argument)
 #: In the order of SummarizedScan's counts.
 _COUNTED = (
     "translation_unit", "function", "cast_site", "arithmetic_site", "operator", "attribution", "finding",
@@ -201,21 +202,21 @@ def _rows_of(connection: Connection, table: Table, scan_id: int) -> Iterator[Seq
         select(unit.id).where(unit.scan_id == scan_id),
         select(operator.id).where(operator.scan_id == scan_id),
     )
-    if table is schema.unit_instance:
-        # One instance that device code reaches tells that a unit has some: all that coverage asks for.
-        reaches = schema.unit_instance.c
-        query: Any = (
-            select(reaches.unit_id, func.min(reaches.instance_id), literal(True), literal(False))
-            .where(reaches.unit_id.in_(units), reaches.device_reached)
-            .group_by(reaches.unit_id)
-        )
-        return iter(connection.execute(query))
-    query = select(table).order_by(*table.primary_key.columns)
+    query: Any = select(table).order_by(*table.primary_key.columns)
     attribution, instance = conclusions.attribution.c, schema.function_instance.c
     mine = attribution.operator_id.in_(operators)
     serving = select(instance.id).where(instance.function_id.in_(select(attribution.function_id).where(mine)))
     if "scan_id" in table.c:
         query = query.where(table.c.scan_id == scan_id)
+    elif table is schema.unit_instance:
+        # Beside those of functions that serve operators one that device code reaches: coverage asks for one.
+        first = (
+            select(func.min(table.c.instance_id))
+            .where(table.c.unit_id.in_(units), table.c.device_reached)
+            .group_by(table.c.unit_id)
+        )
+        wanted = or_(table.c.instance_id.in_(serving), table.c.instance_id.in_(first))
+        query = query.where(table.c.unit_id.in_(units), wanted)
     elif "unit_id" in table.c:
         query = query.where(table.c.unit_id.in_(units))
     elif "operator_id" in table.c:

@@ -15,6 +15,7 @@ from opscanner.graph import schema
 from opscanner.graph.chains import trace
 from opscanner.graph.queries import find_casts, reading
 from opscanner.graph.readonly import run_query
+from opscanner.graph.serving import choose_scan, load_serving
 from opscanner.graph.store import Store
 from opscanner.graph.summarize import KEPT, LEFT_OUT, neutral, refuse_without_graph, summarize
 from opscanner.graph.views import VIEWS
@@ -94,6 +95,27 @@ def test_chains_are_those_of_the_scan_within_functions_that_serve_operators(scan
     assert ("load", "in", "def_use", 5) in drawn[0]
     assert ("arithmetic", "*", "def_use", 4) in drawn[0]  # in the header's function, across a call
     assert drawn[1] == drawn[0]
+
+
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_what_operators_are_compared_by_is_there(scanned: str, tmp_path: Path, device: str) -> None:
+    summarize([scanned], tmp_path / "summary.sqlite")
+    shown = []
+    for database in (scanned, str(tmp_path / "summary.sqlite")):
+        with reading(database) as connection:
+            graph = load_serving(connection, choose_scan(connection, "pytorch"), device)
+        names = {function.id: function.name for function in graph.functions.values()}
+        bodies = {
+            (names[one.function], one.bindings): [
+                (node.kind, node.operation, node.format, node.file, node.line) for node in graph.nodes.get(one.id, ())
+            ]
+            for instances in graph.instances.values()
+            for one in instances
+        }
+        callees = sum(len(found) for found in graph.callees.values())
+        shown.append((sorted(graph.declared), sorted(graph.serving), bodies, callees, len(graph.findings)))
+    assert shown[1] == shown[0]
+    assert (("at::native::elementwise_act", "scalar_t=float16") in shown[0][2]) is (device == "cuda")
 
 
 def test_a_cast_whose_chain_was_left_out_is_refused(scanned: str, tmp_path: Path) -> None:
