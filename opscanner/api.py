@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import csv
 import importlib.metadata
 import io
 import os
@@ -23,6 +24,7 @@ from opscanner.graph import findings as graph_findings
 from opscanner.graph import networks, operator_queries, queries, readonly, schema_docs
 from opscanner.graph import summarize as graph_summarize
 from opscanner.graph.flow_graph import scan_ids
+from opscanner.operators.pairs import data_folder
 from opscanner.report import chain_text
 from opscanner.results import (
     ArithmeticRow,
@@ -496,6 +498,23 @@ def summarize(output: str | Path, databases: Sequence[str] = ()) -> list[Summari
         When ``output`` is there, a scan is not finished, or a database is a summary itself.
     """
     return write_summary(Path(output), [database_name(name) for name in databases] or [database_name(None)])
+
+
+def reference_table(name: str) -> QueryResult:
+    """A table of published or measured figures, ``data/reference/NAME.csv``; all values are text.
+
+    Raises
+    ------
+    UsageError
+        When there is no table of that name.
+    """
+    folder = data_folder() / "reference"
+    known = sorted(path.stem for path in folder.glob("*.csv"))
+    if name not in known:
+        raise UsageError(f"there is no reference table {name!r}", f"there are {', '.join(known)}")
+    with (folder / f"{name}.csv").open(newline="", encoding="utf-8") as lines:
+        columns, *rows = csv.reader(lines)
+    return QueryResult(tuple(columns), tuple(tuple(row) for row in rows))
 
 
 def schema_text(names: Sequence[str] = (), *, markdown: bool = False) -> str:
