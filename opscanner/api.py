@@ -58,6 +58,8 @@ if TYPE_CHECKING:
     import networkx
 
     from opscanner.operators.comparison import Comparison
+    from opscanner.operators.testlist import Suspect
+    from opscanner.operators.version_diff import VersionDiff
 
 DEFAULT_DATABASE = "opscanner.sqlite"
 
@@ -390,6 +392,53 @@ def ranked(comparisons: Sequence[Comparison]) -> list[Comparison]:
     from opscanner.operators.comparison import rank
 
     return rank(comparisons)
+
+
+def diff(
+    before: str, after: str, *, operator: str | None = None, device: str = "cuda", db: str | None = None
+) -> VersionDiff:
+    """Which operators gained or lost an upcast between two scans of one framework.
+
+    Parameters
+    ----------
+    before, after : str
+        Scans in the database (``pytorch@1.13.1``), or databases that hold one scan.
+
+    Raises
+    ------
+    UsageError
+        When a scan or the operator is not known, or the scans are of two frameworks.
+    """
+    from opscanner.operators.version_diff import diff_versions
+
+    return diff_versions(database_name(db), before, after, device, operator)
+
+
+def testlist(
+    *,
+    framework: str | None = None,
+    pattern: str | None = None,
+    device: str = "cuda",
+    top: int | None = None,
+    db: str | None = None,
+) -> list[Suspect]:
+    """Operators worth a precision test, the worst first: formats, reasons, calls and inputs that would show the loss.
+
+    Parameters
+    ----------
+    pattern : str, optional
+        Only for findings of this pattern.
+    device : str
+        ``cuda`` or ``cpu``: whose kernels to suspect.
+    top : int, optional
+        Only so many.
+    """
+    from opscanner.operators.testlist import find_suspects
+    from opscanner.patterns.catalog import find_rule
+
+    if pattern is not None:
+        find_rule(pattern)
+    return find_suspects(database_name(db), framework=framework, pattern=pattern, device=device, top=top)
 
 
 def conclude_operators(*, db: str | None = None, log: Callable[[str], None] = lambda message: None) -> list[str]:

@@ -22,6 +22,8 @@ COMMANDS = {
     "arithmetic": ("arithmetic", "List places where something is computed, with its format."),
     "operators": ("operators", "List operators, or show what serves one and on what evidence."),
     "compare": ("compare", "Compare two frameworks' operators, and rank what only one widens."),
+    "diff": ("diff", "List operators that gained or lost an upcast between two versions."),
+    "testlist": ("testlist", "List operators worth a precision test, or write the tests."),
     "chains": ("chains", "Draw the def-use chains through a cast."),
     "classify": ("classify", "Find patterns of precision tuning in what was scanned."),
     "patterns": ("patterns", "List or explain the patterns, or show what was found of them."),

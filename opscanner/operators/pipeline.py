@@ -3,7 +3,7 @@
 The functions that serve an operator come as instances, one for each binding of formats. Which of them work on float16
 data, which on bfloat16, is read off an instance in this order:
 
-1. A 16-bit (or 8-bit) format among its bindings, parameters, loads, stores, returned values and casts is its storage
+1. A 16-bit (or 8-bit) format among its bindings, and of its parameters, loads, casts and operations, is its storage
    format: accumulators are wider, nothing that computes is narrower than what arrays hold. ``scalar_t=float16,
    acc_t=float32`` stores float16; a lambda inside ``AT_DISPATCH``, whose bindings are empty, is told by its parameter.
 2. An instance that shows wider formats only serves whoever calls it: the pipelines of the instances that do, as
@@ -28,8 +28,6 @@ _NARROW = frozenset(
     name for name in (*FORMATS, *COMPLEX_PARTS) if FORMATS[part_format(name)].precision < FORMATS["float32"].precision
 )
 _BOUND = re.compile(r"=(\w+)")
-#: Node kinds that show what arrays and arguments hold.
-_SHOWING = frozenset(("parameter", "capture", "load", "store", "return", "cast", "variable"))
 #: Node kinds that are a step, by the step's stage.
 STAGES = {
     "load": "load",
@@ -212,13 +210,13 @@ class Pipelines:
 
 
 def shown_formats(instance: ServingInstance, nodes: Iterable[ServingNode]) -> frozenset[str]:
-    """Floating-point formats in an instance's bindings, and of what it is given, loads, stores, casts and returns.
+    """Floating-point formats in an instance's bindings, and of what it is given, loads, casts, computes and returns.
 
     Of an instance that shows complex formats only these: the real ones are parts of its values.
     """
     found = {name for name in _BOUND.findall(instance.bindings) if is_floating(name)}
     for node in nodes:
-        if node.kind in _SHOWING and not node.constant:
+        if not node.constant:
             found.update(name for name in (node.format, node.from_format) if is_floating(name))
     return frozenset(found & COMPLEX_PARTS.keys() or found)
 

@@ -1,0 +1,52 @@
+"""``opscanner testlist``."""
+
+from __future__ import annotations
+
+import click
+
+from opscanner.cli.options import db_option
+
+
+@click.command("testlist")
+@click.option(
+    "--from-findings", is_flag=True, required=True, help="List what findings suspect (the one source so far)."
+)
+@click.option("--top", type=click.IntRange(min=1), metavar="N", help="Only the N worst.")
+@click.option("--framework", metavar="NAME", help="Only operators of this framework.")
+@click.option("--pattern", metavar="ID", help="Only findings of this pattern.")
+@click.option("--device", type=click.Choice(("cuda", "cpu")), default="cuda", show_default=True)
+@click.option("--output", metavar="FILE", help="Write there instead of to stdout.")
+@click.option(
+    "--format", "format_", type=click.Choice(("table", "json", "csv", "pytest")), default="table", show_default=True
+)
+@db_option
+def command(
+    from_findings: bool,
+    top: int | None,
+    framework: str | None,
+    pattern: str | None,
+    device: str,
+    output: str | None,
+    format_: str,
+    db: str | None,
+) -> int:
+    """List operators worth a precision test: formats, reasons, and inputs that would show the loss.
+
+    With --format pytest a file of tests that runs by itself where torch or tensorflow is installed.
+    """
+    from opscanner import api
+    from opscanner.operators.testlist import without_call
+    from opscanner.report import csv_format, json_format, table
+    from opscanner.report import testlist as report
+
+    found = api.testlist(framework=framework, pattern=pattern, device=device, top=top, db=db)
+    with click.open_file(output or "-", "w", encoding="utf-8") as stream:
+        if format_ == "pytest":
+            report.render_pytest(found, stream)
+        elif format_ == "json":
+            json_format.render((report.as_json(one) for one in found), stream)
+        else:
+            (csv_format if format_ == "csv" else table).render(report.COLUMNS, report.rows(found), stream)
+    missing = without_call(found)
+    click.echo(f"{len(found)} operators and formats, {sum(missing.values())} without a known call", err=True)
+    return 3 if missing else 0
