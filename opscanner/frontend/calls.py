@@ -338,7 +338,7 @@ class CallWalk(ExpressionWalk):
             self._functors(operands)
         if facts.cursor.kind == ck.CONSTRUCTOR:
             return self._inside_library(index, facts, value)
-        if facts.name in _SELECTS and result.floating:
+        if facts.name in _SELECTS and result.floating and operands:  # numeric_limits<T>::min() chooses nothing
             value = self._inside_library(index, facts, value)
             return (
                 self.record.node(

@@ -1,8 +1,8 @@
 """Which function instances are the same: keys that hold across translation units.
 
 Template instantiations that differ only in integers share a key, unless these are enumerators, which choose between
-functions, or the body asks ``if constexpr`` questions: one walk per (pattern, bound formats) is enough for casts, and it
-is what makes the walk affordable (``PersistentSoftmax.cuh`` has 55 instances per line).
+functions, or the body asks ``if constexpr`` questions: one walk per (pattern, bound formats) is enough for casts, and
+it is what makes the walk affordable (``PersistentSoftmax.cuh`` has 55 instances per line).
 """
 
 from __future__ import annotations

@@ -292,6 +292,16 @@ def test_loads_and_stores_through_pointers(scan: Scan) -> None:
     assert {("1 in", "2 []"), ("2 []", "2 conversion_function"), ("2 x", "3 =")} <= scanned.edges(instance)
 
 
+def test_a_limit_of_a_type_is_no_selection(scan: Scan) -> None:
+    scanned = scan("""
+    #include <algorithm>
+    #include <limits>
+    float f(float x) { return std::max(std::numeric_limits<float>::min(), x); }
+    """)
+    instance = scanned.instance("f")
+    assert [node.operation for node in scanned.nodes_of(instance, NodeKind.SELECTION)] == ["max"]
+
+
 def test_a_condition_decides_a_selection(scan: Scan) -> None:
     scanned = scan("""
     float f(float x, float y) {
