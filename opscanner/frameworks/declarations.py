@@ -91,6 +91,11 @@ class Declarations:
         Folders, ending in ``/``, of types and tools that kernels of all operators use: no operator's own code.
     warnings : list of str
         What could not be read.
+    notes : list of str
+        What there is nothing to read about.
+    enumerations : dict of str to dict of int to str
+        Enumerators by value, by the enumeration's name in its scope (``scatter_op::UpdateOp``): clang's symbols name
+        template arguments by their values, registrations by their enumerators.
     """
 
     operators: list[DeclaredOperator] = field(default_factory=list)
@@ -98,6 +103,8 @@ class Declarations:
     places: list[Place] = field(default_factory=list)
     libraries: tuple[str, ...] = ()
     warnings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    enumerations: dict[str, dict[int, str]] = field(default_factory=dict)
 
 
 #: Reads a checkout. Files in what it gives are relative to the root.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from opscanner.frameworks.source_text import closing, split_arguments
@@ -17,7 +18,9 @@ _DEFINE = re.compile(
     re.MULTILINE,
 )
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
-_STRING_OR_IDENTIFIER = re.compile(r'"(?:\\.|[^"\\\n])*"|[A-Za-z_]\w*')
+_STRING_OR_IDENTIFIER = re.compile(r'("(?:\\.|[^"\\\n])*"|[A-Za-z_]\w*)')
+_QUOTING = re.compile(r"(?<!#)#\s*([A-Za-z_]\w*)")
+_PASTING = re.compile(r"\s*##\s*")
 _OPENING = re.compile(r"\s*\(")
 #: Nested uses deeper than this are left as they are.
 MAX_DEPTH = 12
@@ -60,13 +63,17 @@ def substitute(macro: Macro, arguments: list[str]) -> str:
             values["__VA_ARGS__"] = ", ".join(arguments[index:])
         else:
             values[name] = arguments[index] if index < len(arguments) else ""
-    body = re.sub(
-        r"(?<!#)#\s*([A-Za-z_]\w*)",
-        lambda match: f'"{values[match[1]]}"' if match[1] in values else match[0],
-        macro.body,
-    )
-    body = _STRING_OR_IDENTIFIER.sub(lambda match: values.get(match[0], match[0]), body)
-    return re.sub(r"\s*##\s*", "", body)
+    body = macro.body
+    if "#" in body:
+        body = _QUOTING.sub(lambda match: f'"{values[match[1]]}"' if match[1] in values else match[0], body)
+    body = "".join([values.get(piece, piece) for piece in _pieces(body)])
+    return _PASTING.sub("", body) if "##" in body else body
+
+
+@lru_cache(maxsize=4096)
+def _pieces(body: str) -> tuple[str, ...]:
+    """A body cut into strings, identifiers and what stands between; the same macro is used hundreds of times."""
+    return tuple(_STRING_OR_IDENTIFIER.split(body))
 
 
 def expand(text: str, macros: Mapping[str, Macro], hidden: frozenset[str] = frozenset(), depth: int = 0) -> str:

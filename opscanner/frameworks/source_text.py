@@ -142,26 +142,30 @@ def closing(text: str, opening: int) -> int:
     return -1
 
 
+#: What splits arguments or nests them; strings and arrows are passed over.
+_SPLITTING = re.compile(r'"(?:\\.|[^"\\])*"|->|[,()\[\]{}<>]', re.DOTALL)
+
+
 def split_arguments(text: str) -> list[str]:
     """The arguments of a call, split at commas outside of brackets (templates' too) and strings.
 
     >>> split_arguments('T, f<a, b>(c, d), "x,y"')
     ['T', 'f<a, b>(c, d)', '"x,y"']
     """
-    found, depth, word = [], 0, ""
-    for match in re.finditer(r'"(?:\\.|[^"\\])*"|->|.', text, re.DOTALL):
+    found, depth, begin = list[str](), 0, 0
+    for match in _SPLITTING.finditer(text):
         piece = match[0]
-        if piece == "," and depth <= 0:
-            found.append(word.strip())
-            word = ""
-            continue
-        if piece in "([{<":
+        if piece == ",":
+            if depth <= 0:
+                found.append(text[begin : match.start()].strip())
+                begin = match.end()
+        elif piece in "([{<":
             depth += 1
         elif piece in ")]}>":
             depth -= 1
-        word += piece
-    if found or word.strip():
-        found.append(word.strip())
+    last = text[begin:].strip()
+    if found or last:
+        found.append(last)
     return found
 
 

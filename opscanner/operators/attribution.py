@@ -49,6 +49,8 @@ def conclude(database: str, scan_id: int, log: Callable[[str], None] = lambda me
             return []
         log(f"reading what {scan.framework} states about its operators")
         declared = _declared(adapter, Path(scan.root))
+        for note in declared.notes:
+            log(note)
         classes = any(place.kind is PlaceKind.CLASS for place in declared.places)
         graph = call_graph.load(connection, scan_id, with_usr=classes)
     concluded = draw_conclusions(declared, graph)

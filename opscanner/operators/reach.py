@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -17,7 +17,12 @@ from opscanner.frameworks.declarations import Declarations, DeclaredRegistration
 from opscanner.graph.call_graph import CallGraph, FunctionRow
 
 #: Names in clang's symbols; those of classes stand behind ``@S@``, those of templates behind ``@ST>...@``.
-_NAMES = re.compile(r"@(\w+)")
+#: ``std::complex`` is a type of elements, whatever functor is called like it: a name of its own, which registrations
+#: for complex formats have among their arguments.
+_COMPLEX = "std::complex"
+_NAMES = re.compile(r"(?<!@N@std@S)@(\w+)")
+#: ``V$@N@tensorflow@N@scatter_op@E@UpdateOp6``: an enumeration in its scope, and a value.
+_ENUMERATOR = re.compile(r"@(\w+)@E@([A-Za-z_]\w*?)(\d+)(?=[@#>]|$)")
 _HEADERS = (".h", ".cuh", ".hpp", ".inc")
 _NATIVE = re.compile(r"at::native::(\(anonymous namespace\)::)?\w+$")
 
@@ -85,7 +90,13 @@ class Reach:
                 self._by_class[part].append(function)
         self._all_arguments = frozenset(word for one in declared.registrations for word in one.arguments)
         self._arguments_of = {
-            instance: frozenset(_NAMES.findall(usr)) & self._all_arguments for instance, usr in graph.usr.items()
+            instance: frozenset(_NAMES.findall(usr)) & self._all_arguments
+            | (frozenset((_COMPLEX,)) if "@N@std@S@complex>" in usr else frozenset())
+            for instance, usr in graph.usr.items()
+        }
+        self._enumerations = {name: frozenset(one.values()) for name, one in declared.enumerations.items()}
+        self._enumerators_of = {
+            instance: tuple(self._enumerators(usr)) for instance, usr in graph.usr.items() if "@E@" in usr
         }
         self._text_of = self._enclosing()
         self._entries = [self._functions_of(place) for place in self._places]
@@ -163,7 +174,7 @@ class Reach:
             groups[registration.dense, registration.arguments].append(index)
         found: dict[int, Reached] = {}
         for (dense, arguments), indices in groups.items():
-            for one in self._served(indices, device, frozenset(arguments)):
+            for one in self._served(indices, device, self._with_complex(arguments, indices)):
                 one = replace(one, dense=dense)
                 former = found.get(one.function)
                 if former is not None:
@@ -175,6 +186,13 @@ class Reach:
                     )
                 found[one.function] = one
         return list(found.values())
+
+    def _with_complex(self, arguments: Sequence[str], indices: Iterable[int]) -> frozenset[str]:
+        """The arguments, and that of complex numbers unless all registrations name formats and none is complex."""
+        formats = [self._declared.registrations[index].formats for index in indices]
+        if all(formats) and not any(one.startswith("complex") for some in formats for one in some):
+            return frozenset(arguments)
+        return frozenset((*arguments, _COMPLEX))
 
     def _served(self, registrations: Sequence[int], device: Device, arguments: frozenset[str]) -> list[Reached]:
         arrivals = self._walk(registrations, device, arguments)
@@ -290,13 +308,29 @@ class Reach:
             for instance in self._instances_of[function]:
                 if ("ThreadPoolDevice" if device == "cuda" else "GpuDevice") in self._graph.usr.get(instance, ""):
                     continue
-                named = self._arguments_of.get(instance, frozenset())
-                if not named or named & arguments:
+                if self._is_meant(instance, arguments):
                     meant.append(instance)
                     seen = seen or not constructor
                 else:
                     others = True
         return meant, seen or (others and not meant)
+
+    def _is_meant(self, instance: int, arguments: frozenset[str]) -> bool:
+        """False for an instance that names what the registration does not, or a sibling of an enumerator that it names.
+
+        One name in common is not enough: ``SegmentReductionFunctor<T, Index, Zero<T>, Zero<T>, Sum>`` and the same with
+        ``Lowest<T>, Zero<T>, Max`` serve different operators.
+        """
+        return self._arguments_of.get(instance, frozenset()) <= arguments and all(
+            name in arguments or not siblings & arguments for siblings, name in self._enumerators_of.get(instance, ())
+        )
+
+    def _enumerators(self, usr: str) -> Iterator[tuple[frozenset[str], str]]:
+        """Enumerators among the template arguments of a symbol, each with all of its enumeration."""
+        for scope, name, value in _ENUMERATOR.findall(usr):
+            enumerators = self._declared.enumerations.get(f"{scope}::{name}", {})
+            if int(value) in enumerators:
+                yield self._enumerations[f"{scope}::{name}"], enumerators[int(value)]
 
     def _specializations(self) -> tuple[dict[int, frozenset[str]], dict[str, frozenset[str]]]:
         """By function, the names that its class is specialized for; by class, those of all its specializations."""
@@ -311,13 +345,16 @@ class Reach:
     def _is_ours(self, instance: int, arguments: frozenset[str]) -> bool:
         """False for a specialization for another operator, where its class has one for this operator.
 
-        Instances that differ only in integers are one in the graph, and enumerators are integers:
-        ``ScatterOpKernelBody<T, UpdateOp::SUB>`` is told from its siblings by its text.
+        Instances that differ only in integers may be one in the graph, and in a scan's older symbols enumerators are
+        integers: ``ScatterOpKernelBody<T, UpdateOp::SUB>`` is told from its siblings by its text. The operator whose
+        enumerator has no specialization (``ASSIGN``) has none of them.
         """
         function = self._graph.instances[instance].function
         names = self._specialized.get(function)
         if not names or not arguments or names & arguments:
             return True
+        if any(names <= siblings and siblings & arguments for siblings in self._enumerations.values()):
+            return False
         owner = self._graph.functions[function].name.split("::")[-2]
         return not self._choices.get(owner, frozenset()) & arguments
 

@@ -8,7 +8,7 @@ import pytest
 
 from opscanner.frameworks.declarations import Declarations, PlaceKind
 from opscanner.frameworks.pytorch import adapter
-from tests.frameworks.checkouts import NATIVE, write_pytorch
+from tests.frameworks.checkouts import DERIVATIVES, NATIVE, NATIVE_FUNCTIONS, write_pytorch
 
 
 @pytest.fixture
@@ -86,6 +86,22 @@ def test_a_list_that_is_no_yaml_is_a_warning(tmp_path: Path) -> None:
     found = adapter.read(root)
     assert not found.operators
     assert "native_functions.yaml: cannot be read" in found.warnings[0]
+
+
+def test_operators_of_an_installed_torch_are_those_of_the_torchgen_beside_it(tmp_path: Path) -> None:
+    packages = tmp_path / "site-packages"
+    (packages / "torch/include/ATen/native").mkdir(parents=True)
+    packaged = packages / "torchgen/packaged"
+    (packaged / "ATen/native").mkdir(parents=True)
+    (packaged / "autograd").mkdir()
+    (packaged / "ATen/native/native_functions.yaml").write_text(NATIVE_FUNCTIONS)
+    (packaged / "autograd/derivatives.yaml").write_text(DERIVATIVES)
+    found = adapter.read(packages / "torch/include")
+    assert found.warnings == []
+    assert {(one.name, one.forward_name, one.file) for one in found.operators} == {
+        (name, name.removesuffix("_backward"), str(packaged / "ATen/native/native_functions.yaml"))
+        for name in ("act", "act_backward", "my_layer", "round_it")
+    }
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,62 @@ def test_a_method_outside_of_its_class_belongs_to_it(small: Declarations) -> Non
     assert ("ActGrad", f"{KERNELS}/act_op_functor.h") in classes(small, "ActGrad", "cuda")
 
 
+def test_of_functions_and_classes_of_one_name_those_are_meant_whose_header_is_included(tmp_path: Path) -> None:
+    root = write_tensorflow(tmp_path)
+    kernels = root / KERNELS
+    for header in ("near", "far"):
+        (kernels / f"{header}.h").write_text(
+            "struct Sum { int operator()(int a) { return a; } };\ninline void Split(int a) { a; }\n"
+        )
+    (kernels / "far.h").open("a").write("inline void Only(int a) { a; }\n")
+    (kernels / "far_gpu.cu.h").write_text(
+        "template <> struct Sum<GPUDevice> { int operator()(int a) { return a; } };\n"
+    )
+    (kernels / "user_op.cc").write_text(
+        '#include "tensorflow/core/kernels/near.h"\n'
+        "class UserOp { void Compute() { Sum<T>()(1); Split(2); Only(3); } };\n"
+    )
+    found = adapter.read(root)
+    (user,) = (place for place in found.places if place.name == "UserOp")
+    named = {(found.places[one.target].name, found.places[one.target].file.rpartition("/")[2]) for one in user.mentions}
+    assert named == {("Sum", "near.h"), ("Sum", "far_gpu.cu.h"), ("Split", "near.h")}
+
+
+def test_enumerations_are_known_by_value_in_their_namespace() -> None:
+    text = "namespace a { enum Mode : int { ON = 2, OFF, }; namespace b { enum class Op { ADD = 1 << 2, SUB }; } }"
+    assert adapter.enumerations(text) == {"a::Mode": {2: "ON", 3: "OFF"}}  # computed values are nobody's guess
+
+
+def test_a_kernel_is_named_by_those_whose_file_includes_it_and_are_classes(tmp_path: Path) -> None:
+    root = write_tensorflow(tmp_path)
+    kernels = root / KERNELS
+    (kernels / "base_op.h").write_text("template <typename D, typename F> class BaseOp { void Compute() {} };\n")
+    (kernels / "base_op.cc").write_text(
+        '#include "tensorflow/core/kernels/base_op.h"\n'
+        'REGISTER_KERNEL_BUILDER(Name("Base").Device(DEVICE_GPU), BaseOp<GPUDevice, functor::base<float>>);\n'
+        "class FirstOp : public BaseOp<D, F> { void Compute() {} };\n"
+        "void function() { BaseOp<D, F> base; }\n"
+    )
+    # BaseOp is a class of the framework here.
+    (kernels / "other_op.cc").write_text("class OtherOp : public BaseOp<T> { void Compute() {} };\n")
+    found = adapter.read(root)
+    named = {
+        place.name
+        for place in found.places
+        for mention in place.mentions
+        if found.places[mention.target].name == "BaseOp"
+    }
+    assert named == {"FirstOp"}
+
+
+def test_of_installed_headers_a_note_says_that_they_name_no_operators(tmp_path: Path) -> None:
+    (tmp_path / "core/framework").mkdir(parents=True)
+    (tmp_path / "core/framework/types.pb.h").touch()
+    found = adapter.read(tmp_path)
+    assert (found.operators, found.warnings) == ([], [])
+    assert "installed headers name none" in found.notes[0]
+
+
 @pytest.mark.parametrize(
     ("operator", "functor", "file"),
     [
@@ -104,7 +160,19 @@ def test_forward_and_backward_of_tensorflow_use_different_functors(real: Declara
         assert (forward, f"{KERNELS}/relu_op_functor.h") not in classes(real, backward, "cuda")
 
 
-def test_kernels_that_a_compiler_generates_are_registered_without_a_class_to_read(real: Declarations) -> None:
+def test_kernels_that_a_compiler_generates_lead_to_no_functor(real: Declarations) -> None:
     generated = [one for one in of(real, "Tanh", "cuda") if "mlir_generated" in one.file]
     assert generated
-    assert all(not real.places[place].mentions for one in generated for place in one.places)
+    named = {
+        real.places[mention.target].name
+        for one in generated
+        for place in one.places
+        for mention in real.places[place].mentions
+    }
+    assert named == {"MLIROpKernel", "UnrankedMemRef"}  # what calls the code that MLIR makes, and its argument
+
+
+def test_known_enumerations_of_tensorflow_have_their_values(real: Declarations) -> None:
+    assert real.enumerations["scatter_op::UpdateOp"][6] == "MAX"
+    assert real.enumerations["scatter_nd_op::UpdateOp"][4] == "MAX"
+    assert real.enumerations["tensorflow::DenseUpdateType"] == {0: "ADD", 1: "SUB", 2: "ASSIGN"}

@@ -112,3 +112,74 @@ def test_a_specialization_for_another_operator_is_not_called_where_there_is_one_
     reach = Reach(declared, calls)
     assert [one.function for one in reach.served([0], "cuda")] == [3]
     assert [one.function for one in reach.served([1], "cuda")] == [2]
+
+
+def reduction(*arguments: str) -> str:
+    names = "".join(f"#$@N@functor@S@{name}>#f" for name in arguments)
+    return f"c:@N@functor@S@UnaryFunctor>{names}@F@operator()#"
+
+
+def among_siblings(usrs: tuple[str, ...], *siblings: tuple[str, ...], formats: tuple[str, ...] = ()) -> list[set[str]]:
+    """What registrations of one class with these arguments reach, in order."""
+    declared = one_class_for_two_operators()
+    declared.enumerations["scatter_op::UpdateOp"] = {0: "ASSIGN", 6: "MAX"}
+    declared.registrations = [
+        DeclaredRegistration(
+            f"Op{index}", "register_kernel_builder", "cuda", formats, "UnaryOp", CC, 3, (0,), arguments
+        )
+        for index, arguments in enumerate(siblings)
+    ]
+    calls = graph(*usrs)
+    reach = Reach(declared, calls)
+    return [
+        {calls.functions[one.function].name for one in reach.served([index], "cuda")} for index in range(len(siblings))
+    ]
+
+
+def test_one_argument_in_common_does_not_make_an_instance_of_another_operator_ours() -> None:
+    usrs = (reduction("Zero", "Sum"), reduction("Zero", "Max"))
+    assert among_siblings(usrs, ("Zero", "Sum"), ("Zero", "Max")) == [{"callee_0"}, {"callee_1"}]
+
+
+def test_an_enumerator_of_a_registration_is_a_number_in_clangs_symbols() -> None:
+    # As clang 22 spells ScatterFunctor<GPUDevice, float, int, scatter_op::UpdateOp::MAX>.
+    usrs = tuple(
+        f"c:@N@functor@S@UnaryFunctor>#$@N@Eigen@S@GpuDevice#f#I#V$@N@tensorflow@N@scatter_op@E@UpdateOp{n}@F@operator()#"
+        for n in (0, 6)
+    )
+    assert among_siblings(usrs, ("ASSIGN",), ("MAX",), ("tanh",)) == [
+        {"callee_0"},
+        {"callee_1"},
+        {"callee_0", "callee_1"},  # whose registration says nothing about the enumeration
+    ]
+
+
+def test_an_operator_without_complex_formats_takes_no_instance_for_complex_numbers() -> None:
+    usrs = (unary("tanh", "GpuDevice"), unary("tanh", "GpuDevice").replace("#f@F", "#$@N@std@S@complex>#f@F"))
+    assert among_siblings(usrs, ("tanh",), formats=("float32",)) == [{"callee_0"}]
+    assert among_siblings(usrs, ("tanh",), formats=("float32", "complex64")) == [{"callee_0", "callee_1"}]
+    assert among_siblings(usrs, ("tanh",), ("complex",)) == [{"callee_0", "callee_1"}, set()]
+
+
+def test_an_operator_whose_enumerator_has_no_specialization_takes_none_of_its_siblings() -> None:
+    declared = Declarations(
+        registrations=[DeclaredRegistration("Update", "", "cuda", (), "Op<ASSIGN>", CC, 3, (0,), ("ASSIGN",))],
+        places=[
+            Place(PlaceKind.CLASS, "Op", "any", H, 1, 5),
+            Place(PlaceKind.CLASS, "Body", "any", H, 20, 25, arguments=("MAX",)),
+        ],
+        enumerations={"scatter_op::UpdateOp": {0: "ASSIGN", 6: "MAX"}},
+    )
+    declared.registrations.append(declared.registrations[0]._replace(operator="Max", arguments=("MAX",)))
+    calls = CallGraph(
+        functions={
+            1: FunctionRow(1, "Op::Compute", H, 2),
+            2: FunctionRow(2, "Body::operator()", H, 11),
+            3: FunctionRow(3, "Body::operator()", H, 21),
+        },
+        instances={id_: InstanceRow(id_, id_, "", True) for id_ in (1, 2, 3)},
+        callees={1: [(2, 3), (3, 3)]},
+        telling={2, 3},
+        only_cuda={1, 2, 3},
+    )
+    assert [one.function for one in Reach(declared, calls).served([0], "cuda")] == [2]

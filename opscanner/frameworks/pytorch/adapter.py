@@ -27,9 +27,8 @@ from opscanner.frameworks.pytorch import declared
 from opscanner.frameworks.pytorch.moving import MOVING
 from opscanner.frameworks.source_text import Definition, SourceText, find_definitions, split_arguments, without_strings
 
-FOLDER = "aten/src/ATen/native"
 #: Types, scalars, dispatch, tensors: what every kernel uses.
-LIBRARIES = ("c10/", "torch/", "aten/src/ATen/core/", "third_party/")
+LIBRARIES = ("c10/", "torch/", "aten/src/ATen/core/", "ATen/core/", "third_party/")
 #: Devices that are not scanned, and what is neither a kernel's code nor on the way to one.
 LEFT_OUT = ("/mps/", "/vulkan/", "/metal/", "/xpu/", "/hip/", "/miopen/", "/xnnpack/", "/nnapi/", "/benchmarks/")
 _SUFFIXES = (".cpp", ".cu", ".h", ".cuh")
@@ -58,17 +57,18 @@ AMBIGUOUS_FILES = 4
 
 
 def read(root: Path) -> Declarations:
-    """The operators of a PyTorch checkout; ``warnings`` when a part could not be read."""
+    """The operators of a PyTorch checkout, or of installed headers; ``warnings`` when a part could not be read."""
     found = Declarations(libraries=LIBRARIES)
+    lists = declared.lists(root)
     try:
-        functions = list(declared.native_functions(root))
-        gradients = declared.backward_calls(root)
+        functions = list(declared.native_functions(root / lists.functions))
+        gradients = declared.backward_calls(root / lists.derivatives)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, declared.YamlError) as error:
-        found.warnings.append(f"{declared.NATIVE_FUNCTIONS}: cannot be read: {error}")
+        found.warnings.append(f"{lists.functions}: cannot be read: {error}")
         return found
-    operators = declared.operators(functions, gradients)
-    texts = _Texts(root, found)
-    for path in _files(root):
+    operators = declared.operators(functions, gradients, lists.functions)
+    texts = _Texts(root, found, lists.functions)
+    for path in _files(root, lists.kernels):
         texts.add(path)
     texts.connect({function.name for function in functions})
     for name, operator in texts.libraries(operators):
@@ -81,8 +81,8 @@ def read(root: Path) -> Declarations:
     return found
 
 
-def _files(root: Path) -> Iterator[Path]:
-    for path in sorted((root / FOLDER).rglob("*")):
+def _files(root: Path, folder: str) -> Iterator[Path]:
+    for path in sorted((root / folder).rglob("*")):
         if path.suffix in _SUFFIXES and not any(part in f"/{path.relative_to(root)}" for part in LEFT_OUT):
             yield path
 
@@ -103,7 +103,7 @@ def _registrations(function: declared.NativeFunction, texts: _Texts) -> Iterator
         label = f"{function.name}.{function.overload}" if function.overload else function.name
         target = f"{label} {entry.key}: {entry.function}"
         yield DeclaredRegistration(
-            function.operator, "native_functions", device, (), target, declared.NATIVE_FUNCTIONS, entry.line, places,
+            function.operator, "native_functions", device, (), target, texts.functions_file, entry.line, places,
             dense=_DENSE.search(target) is not None,
         )  # fmt: skip
 
@@ -121,8 +121,8 @@ def _serve(found: Declarations, operator_places: dict[str, int]) -> None:
 class _Texts:
     """The functions and stubs of all files, and what they name."""
 
-    def __init__(self, root: Path, found: Declarations) -> None:
-        self._root, self._found = root, found
+    def __init__(self, root: Path, found: Declarations, functions_file: str) -> None:
+        self._root, self._found, self.functions_file = root, found, functions_file
         self._places = found.places
         self._functions: dict[str, list[int]] = defaultdict(list)
         self._implementations: dict[str, list[int]] = defaultdict(list)
@@ -234,9 +234,7 @@ class _Texts:
             declared.operator_name(name) for name in MOVING
         }
         for name in composite:
-            self.operator_places[name] = self._new(
-                Place(PlaceKind.OPERATOR, name, "any", declared.NATIVE_FUNCTIONS, 0, 0)
-            )
+            self.operator_places[name] = self._new(Place(PlaceKind.OPERATOR, name, "any", self.functions_file, 0, 0))
         for index, body in self._bodies:
             self._connect_body(index, body, names)
 

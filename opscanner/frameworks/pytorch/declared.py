@@ -15,11 +15,30 @@ from opscanner.frameworks.declarations import DeclaredOperator, Device
 YamlError = yaml.YAMLError
 NATIVE_FUNCTIONS = "aten/src/ATen/native/native_functions.yaml"
 DERIVATIVES = "tools/autograd/derivatives.yaml"
+#: Where a wheel keeps both: in torchgen, beside the package whose ``include`` is scanned.
+PACKAGED = "torchgen/packaged"
 _SIGNATURE = re.compile(r"(?:(\w+)::)?(\w+)(?:\.(\w+))?\((.*)\)\s*->", re.DOTALL)
 _BACKWARD = re.compile(r"(?<=\w)_backward(?=_|$)|(?<!requires)(?<!retain)(?<!retains)_grad$")
 _CALLED = re.compile(r"(?<![\w.])(?:at::)?(\w+)\s*\(")
 #: Backward operators whose name does not begin with their forward operator's: that of derivatives.yaml is found there.
 _SUFFIXES = re.compile(r"(?:_symint|_overrideable|_out)$")
+
+
+class Lists(NamedTuple):
+    """Where a release keeps its lists and its kernels, as a scan names files: absolute where outside of the root."""
+
+    functions: str
+    derivatives: str
+    kernels: str
+
+
+def lists(root: Path) -> Lists:
+    """The lists of a checkout; of the headers of an installed torch, those of its torchgen."""
+    packaged = root.parent.parent / PACKAGED
+    functions = packaged / "ATen/native/native_functions.yaml"
+    if not (root / NATIVE_FUNCTIONS).is_file() and functions.is_file():
+        return Lists(str(functions), str(packaged / "autograd/derivatives.yaml"), "ATen/native")
+    return Lists(NATIVE_FUNCTIONS, DERIVATIVES, "aten/src/ATen/native")
 
 
 class Dispatch(NamedTuple):
@@ -78,9 +97,9 @@ def _load(path: Path) -> Any:
     return yaml.load(path.read_text(encoding="utf-8", errors="replace"), Loader=_LinedLoader)  # noqa: S506
 
 
-def native_functions(root: Path) -> Iterator[NativeFunction]:
+def native_functions(path: Path) -> Iterator[NativeFunction]:
     """The entries of native_functions.yaml, in order."""
-    for entry in _load(root / NATIVE_FUNCTIONS):
+    for entry in _load(path):
         signature = _SIGNATURE.match(entry["func"])
         if signature is None:
             continue
@@ -109,7 +128,9 @@ def _dispatch(entry: dict[str, Any], name: str, arguments: str) -> Iterator[Disp
             yield Dispatch(key.strip(), str(function).split("::")[-1], table["__lines__"].get(keys, entry["__line__"]))
 
 
-def operators(functions: list[NativeFunction], derivatives: dict[str, str]) -> dict[str, DeclaredOperator]:
+def operators(
+    functions: list[NativeFunction], derivatives: dict[str, str], file: str = NATIVE_FUNCTIONS
+) -> dict[str, DeclaredOperator]:
     """The operators of these entries, gradients with the operator that they are the gradient of."""
     first: dict[str, NativeFunction] = {}
     for function in functions:
@@ -119,7 +140,7 @@ def operators(functions: list[NativeFunction], derivatives: dict[str, str]) -> d
     for name, function in first.items():
         forward = forward_name(name, first.keys(), derivatives)
         direction = "backward" if forward != name or _BACKWARD.search(name) else "forward"
-        found[name] = DeclaredOperator(name, forward, direction, NATIVE_FUNCTIONS, function.line)  # type: ignore[arg-type]
+        found[name] = DeclaredOperator(name, forward, direction, file, function.line)  # type: ignore[arg-type]
     return found
 
 
@@ -138,10 +159,9 @@ def forward_name(name: str, known: Any, derivatives: dict[str, str]) -> str:
     return name
 
 
-def backward_calls(root: Path) -> dict[str, str]:
+def backward_calls(path: Path) -> dict[str, str]:
     """For each backward operator that formulas of derivatives.yaml call, the operator whose gradient calls it first."""
     found: dict[str, str] = {}
-    path = root / DERIVATIVES
     if not path.is_file():
         return found
     for entry in _load(path):

@@ -24,12 +24,14 @@ from opscanner.frameworks.declarations import (
     Place,
     PlaceKind,
 )
-from opscanner.frameworks.source_text import Definition, SourceText, find_definitions, without_strings
+from opscanner.frameworks.source_text import Definition, SourceText, closing, find_definitions, without_strings
 from opscanner.frameworks.tensorflow import declared
 from opscanner.frameworks.tensorflow.registrations import Headers, Registered, registrations, statements
 
 FOLDER = "tensorflow/core/kernels"
 TYPES = "tensorflow/core/framework/register_types.h"
+#: What the ``include/tensorflow`` of a wheel holds, and a checkout only below ``tensorflow/`` when it is built.
+INSTALLED = "core/framework/types.pb.h"
 LIBRARIES = (
     "tensorflow/core/framework/", "tensorflow/core/platform/", "tensorflow/core/lib/", "tensorflow/core/util/",
     "tensorflow/tsl/", "third_party/",
@@ -41,6 +43,9 @@ _WORDS = re.compile(r"(?<![\w.])(?<!->)([A-Za-z_]\w*(?:::[A-Za-z_]\w*)*)\s*([(<{
 _EIGEN_CAST = re.compile(r"\.(?:template\s+)?cast<")
 _QUALIFIED = re.compile(r"[A-Za-z_]\w*(?:::[A-Za-z_]\w*)*")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+_ENUMERATION = re.compile(r"\benum\s+(?:class\s+|struct\s+)?(\w+)\s*(?::\s*[\w:]+\s*)?\{([^{}]*)\}")
+_ENUMERATOR = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:=\s*(\d+)\s*)?")
+_NAMESPACE = re.compile(r"\bnamespace\s+(?:\w+::)*(\w+)\s*\{")
 _ELSEWHERE = re.compile(
     r"^(std|Eigen|absl|tsl|cub|gpuprim|se|stream_executor|errors|port|strings|thrust|llvm|mlir)(::|$)"
 )
@@ -60,6 +65,9 @@ _EVERYWHERE = frozenset(("Compute", "ComputeAsync", "Tensor", "Status", "Operate
 def read(root: Path) -> Declarations:
     """The operators of a TensorFlow checkout; ``warnings`` when a part could not be read."""
     found = Declarations(libraries=LIBRARIES)
+    if (root / INSTALLED).is_file():
+        found.notes.append(f"{root}: no operators: installed headers name none. A checkout's .cc files register them")
+        return found
     operators = {one.name: one for one in declared.registered_operators(root)}
     if not operators:
         found.warnings.append(f"{declared.OPERATORS_FOLDER}: no REGISTER_OP found")
@@ -72,16 +80,19 @@ def read(root: Path) -> Declarations:
     known = Headers(headers)
     places = _Places(found)
     registered: list[tuple[str, Registered]] = []
+    included: dict[str, frozenset[str]] = {}
     for file, source in sources.items():
         definitions = source.definitions()
         seen = known.macros_for(source, TYPES)
         places.add(file, source, definitions, seen)
+        included[file] = frozenset(known.seen_by(source))
+        found.enumerations.update(enumerations(source.outside_directives))
         made = list(statements(source, definitions, seen))
         for line, text in made:
             places.add_expanded(file, line, text)
         if file.endswith(".cc"):
             registered += [(file, one) for one in registrations(made)]
-    places.connect()
+    places.connect(frozenset(_class_name(one.kernel) for _, one in registered), included)
     for file, one in registered:
         if one.operator not in operators:
             operators[one.operator] = declared.Declared(one.operator, file, one.line)
@@ -108,9 +119,8 @@ def _operators(known: dict[str, declared.Declared], called: dict[str, str]) -> l
 
 
 def _registration(file: str, one: Registered, places: _Places) -> DeclaredRegistration:
-    name, _, arguments = one.kernel.partition("<")
-    words = telling_names(arguments)
-    kernel = name.strip().rpartition("::")[2]
+    words = telling_names(one.kernel.partition("<")[2])
+    kernel = _class_name(one.kernel)
     begins = places.classes(kernel, file, one.device)
     for word in words:
         begins += places.classes(word, file, one.device)
@@ -121,6 +131,10 @@ def _registration(file: str, one: Registered, places: _Places) -> DeclaredRegist
     )
 
 
+def _class_name(kernel: str) -> str:
+    return kernel.partition("<")[0].strip().rpartition("::")[2]
+
+
 def telling_names(arguments: str) -> tuple[str, ...]:
     """Names among template arguments that tell instances apart, without their namespaces.
 
@@ -129,6 +143,30 @@ def telling_names(arguments: str) -> tuple[str, ...]:
     """
     names = (name.rpartition("::")[2] for name in _QUALIFIED.findall(arguments))
     return tuple(dict.fromkeys(name for name in names if name not in _COMMON and len(name) > 1))
+
+
+def enumerations(text: str) -> dict[str, dict[int, str]]:
+    """Enumerators by value, by name of the enumeration in the namespace around; none where a value is computed.
+
+    >>> enumerations("namespace a { namespace b { enum class Op { ADD, SUB = 4, MUL }; } }")
+    {'b::Op': {0: 'ADD', 4: 'SUB', 5: 'MUL'}}
+    """
+    found: dict[str, dict[int, str]] = {}
+    for match in _ENUMERATION.finditer(text):
+        around = [
+            space[1]
+            for space in _NAMESPACE.finditer(text, 0, match.start())
+            if closing(text, space.end() - 1) > match.start()
+        ]
+        members = [_ENUMERATOR.fullmatch(part) for part in match[2].rstrip().rstrip(",").split(",")]
+        if around and all(members):
+            value, by_value = 0, dict[int, str]()
+            for member in filter(None, members):
+                value = int(member[2]) if member[2] else value
+                by_value[value] = member[1]
+                value += 1
+            found[f"{around[-1]}::{match[1]}"] = by_value
+    return found
 
 
 def device_of(file: str, header: str = "") -> Device:
@@ -152,6 +190,9 @@ class _Places:
         self._macro_words: dict[str, dict[str, set[str]]] = {}
         self._named: dict[str, list[int]] = defaultdict(list)
         self._local: set[int] = set()
+        self._seen_by_inclusion: set[int] = set()
+        self._kernels: Set[str] = frozenset()
+        self._included: Mapping[str, Set[str]] = {}
         self._bodies: list[tuple[int, str, int]] = []
 
     def add(
@@ -174,10 +215,13 @@ class _Places:
             lines = source.line(made.begin), source.line(made.end)
             begin = made.begin if not made.is_class else max(0, made.body - len(made.header))
             place = Place(kind, owner or name, device_of(file, made.header), file, *lines)
-            if made.is_class and (special := re.search(rf"\b{re.escape(name)}\s*<(.*)>", made.header, re.DOTALL)):
+            special = made.is_class and re.search(rf"\b{re.escape(name)}\s*<(.*)>", made.header, re.DOTALL)
+            if special:
                 place.arguments = telling_names(special[1])
             self._places.append(place)
             index = len(self._places) - 1
+            if file.endswith((".h", ".cuh")) and (kind is PlaceKind.FUNCTION or (made.is_class and not special)):
+                self._seen_by_inclusion.add(index)
             self._named[place.name].append(index)
             if made.local:
                 self._local.add(index)
@@ -193,8 +237,13 @@ class _Places:
                 begin = max(0, made.body - len(made.header))
                 self._bodies.append((len(self._places) - 1, bare[begin : made.end], line))
 
-    def connect(self) -> None:
-        """Finds whom every body names."""
+    def connect(self, kernels: Set[str], included: Mapping[str, Set[str]]) -> None:
+        """Finds whom every body names.
+
+        Nobody runs another operator's kernel, but a kernel's class may be the base of another's: ``kernels`` are named
+        by classes of files that include theirs (``BinaryOp`` is also a class of the framework that Conv2D stands on).
+        """
+        self._kernels, self._included = kernels, included
         names = self._named.keys() - _EVERYWHERE
         for index, body, first_line in self._bodies:
             seen = {self._places[index].name}
@@ -208,17 +257,25 @@ class _Places:
                     if word not in seen:
                         seen.add(word)
                         self._mention(index, word, line)
-            if _EIGEN_CAST.search(body) and "scalar_cast_op" in names:
-                line = first_line + body.count("\n", 0, _EIGEN_CAST.search(body).start())  # type: ignore[union-attr]
-                self._mention(index, "scalar_cast_op", line)
+            cast = _EIGEN_CAST.search(body)
+            if cast and any(
+                self._places[place].file in included.get(self._places[index].file, ())
+                for place in self._named.get("scalar_cast_op", ())
+            ):
+                self._mention(index, "scalar_cast_op", first_line + body.count("\n", 0, cast.start()))
 
     def _mention(self, index: int, name: str, line: int) -> None:
         place = self._places[index]
         place.mentions += [
             Mention(target, place.file, line)
             for target in self._resolve(name, place.file, place.device)
-            if target != index
+            if target != index and (name not in self._kernels or self._may_stand_on(place, self._places[target]))
         ]
+
+    def _may_stand_on(self, place: Place, kernel: Place) -> bool:
+        return place.kind is PlaceKind.CLASS and (
+            place.file == kernel.file or kernel.file in self._included.get(place.file, ())
+        )
 
     def _behind(self, macro: str, names: Set[str], file: str) -> set[str]:
         """Names of places that a macro mentions, also through others."""
@@ -250,7 +307,25 @@ class _Places:
         if len({self._places[index].file for index in others}) > AMBIGUOUS_FILES:
             others = ()
         # A template is declared in one file and specialized in another: own and others may both be meant.
-        return own + others
+        return self._seen(own + others, file)
+
+    def _seen(self, candidates: tuple[int, ...], file: str) -> tuple[int, ...]:
+        """Without functions of headers that a file does not include, and classes where it includes a namesake.
+
+        Specializations and methods stand in headers of CUDA units, which nobody includes who uses them.
+        """
+        included = self._included.get(file, frozenset())
+        unseen = {
+            index
+            for index in candidates
+            if index in self._seen_by_inclusion and self._places[index].file not in (file, *included)
+        }
+        classes = [index for index in candidates if index in self._seen_by_inclusion - unseen]
+        return tuple(
+            index
+            for index in candidates
+            if index not in unseen or (self._places[index].kind is PlaceKind.CLASS and not classes)
+        )
 
     def classes(self, name: str, file: str, device: Device) -> tuple[int, ...]:
         """Places of a class that a registration names."""

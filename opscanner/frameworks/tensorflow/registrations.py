@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -60,16 +59,21 @@ class Headers:
     def macros_for(self, source: SourceText, always: str) -> dict[str, macros.Macro]:
         """Function-like macros that a file sees, by name; those of ``always`` in any case."""
         found = dict(self._macros(always)) if always in self._texts else {}
-        todo, seen = self._includes(source), set()
+        for header in self.seen_by(source):
+            found.update(self._macros(header))
+        return found
+
+    def seen_by(self, source: SourceText) -> list[str]:
+        """Headers that a file includes, also through others."""
+        todo, seen = self._includes(source), dict[str, None]()
         while todo:
             header = todo.pop()
             if header not in seen and header in self._texts:
-                seen.add(header)
-                found.update(self._macros(header))
+                seen[header] = None
                 if header not in self._included:
                     self._included[header] = self._includes(self._texts[header])
                 todo += self._included[header]
-        return found
+        return list(seen)
 
     def _includes(self, source: SourceText) -> list[str]:
         return _INCLUDE.findall(source.code)
@@ -115,16 +119,16 @@ def statements(
     own = list(macros.definitions(source.code))
     names = {made.name for made in own} | set(shared)
     inside = sorted((made.body, made.end) for made in definitions if not made.is_class)
-    active: dict[str, macros.Macro] = {}
+    known = dict(shared)
+    active: set[str] = set()
     position = 0
-    known = ChainMap(active, dict(shared))
     text = source.outside_directives
     last_end = 0
     for match in re.finditer(r"\b([A-Z]\w*)\s*\(", text):
         if match.start() < last_end or (match[1] not in names and match[1] != BUILDER):
             continue
         while position < len(own) and own[position].offset < match.start():
-            _define(active, own[position])
+            _define(known, active, own[position], shared)
             position += 1
         end = closing(text, match.end() - 1)
         if end < 0 or any(begin < match.start() < stop for begin, stop in inside):
@@ -136,11 +140,19 @@ def statements(
             yield source.line(match.start()), expanded
 
 
-def _define(active: dict[str, macros.Macro], made: macros.Definition) -> None:
+def _define(
+    known: dict[str, macros.Macro], own: set[str], made: macros.Definition, shared: Mapping[str, macros.Macro]
+) -> None:
+    """Takes a file's own definition, or its end, into the macros that are known; what headers define is behind it."""
     if made.macro is None:
-        active.pop(made.name, None)
-    elif made.macro.body or made.name not in active:
-        active[made.name] = made.macro
+        own.discard(made.name)
+        if made.name in shared:
+            known[made.name] = shared[made.name]
+        else:
+            known.pop(made.name, None)
+    elif made.macro.body or made.name not in own:
+        own.add(made.name)
+        known[made.name] = made.macro
 
 
 def _expand_arguments(written: str, known: Mapping[str, macros.Macro]) -> str:
