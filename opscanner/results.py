@@ -405,9 +405,7 @@ class OperatorDetails:
             "delegations": [
                 {"operator": name, "path": [step._asdict() for step in path]} for name, path in self.delegations
             ],
-            "serving": [
-                {**row._asdict(), "path": [step._asdict() for step in row.path]} for row in self.functions
-            ],
+            "serving": [{**row._asdict(), "path": [step._asdict() for step in row.path]} for row in self.functions],
         }
 
 
