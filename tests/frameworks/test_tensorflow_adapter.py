@@ -86,9 +86,10 @@ def test_of_functions_and_classes_of_one_name_those_are_meant_whose_header_is_in
             "struct Sum { int operator()(int a) { return a; } };\ninline void Split(int a) { a; }\n"
         )
     (kernels / "far.h").open("a").write("inline void Only(int a) { a; }\n")
-    (kernels / "far_gpu.cu.h").write_text(
-        "template <> struct Sum<GPUDevice> { int operator()(int a) { return a; } };\n"
-    )
+    special = "template <> struct Sum<GPUDevice> { int operator()(int a) { return a; } };\n"
+    for header in ("near", "far"):
+        include = f'#include "tensorflow/core/kernels/{header}.h"\n'
+        (kernels / f"{header}_gpu.cu.h").write_text(include + special)
     (kernels / "user_op.cc").write_text(
         '#include "tensorflow/core/kernels/near.h"\n'
         "class UserOp { void Compute() { Sum<T>()(1); Split(2); Only(3); } };\n"
@@ -96,7 +97,20 @@ def test_of_functions_and_classes_of_one_name_those_are_meant_whose_header_is_in
     found = adapter.read(root)
     (user,) = (place for place in found.places if place.name == "UserOp")
     named = {(found.places[one.target].name, found.places[one.target].file.rpartition("/")[2]) for one in user.mentions}
-    assert named == {("Sum", "near.h"), ("Sum", "far_gpu.cu.h"), ("Split", "near.h")}
+    assert named == {("Sum", "near.h"), ("Sum", "near_gpu.cu.h"), ("Split", "near.h")}
+
+
+def test_an_enumerator_that_a_kernel_itself_names_tells_its_instances(tmp_path: Path) -> None:
+    root = write_tensorflow(tmp_path)
+    (root / KERNELS / "nd_op.h").write_text("namespace nd { enum class Op { ASSIGN, ADD, SUB }; }\n")
+    (root / KERNELS / "nd_op.cc").write_text(
+        "template <typename D> class NdOp { void Compute() { DoNd<D, nd::Op::ADD>(); } };\n"
+        "template <typename D, nd::Op op> class UpdateOp { void Compute() { DoNd<D, nd::Op::ADD>(); } };\n"
+        'REGISTER_KERNEL_BUILDER(Name("Nd").Device(DEVICE_GPU), NdOp<GPUDevice>);\n'
+        'REGISTER_KERNEL_BUILDER(Name("Update").Device(DEVICE_GPU), UpdateOp<GPUDevice, nd::Op::SUB>);\n'
+    )
+    found = adapter.read(root)
+    assert [one.arguments for name in ("Nd", "Update") for one in of(found, name, "cuda")] == [("ADD",), ("SUB",)]
 
 
 def test_enumerations_are_known_by_value_in_their_namespace() -> None:

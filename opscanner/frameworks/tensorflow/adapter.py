@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import Path
 
 from opscanner.frameworks import macros
@@ -36,7 +36,9 @@ LIBRARIES = (
     "tensorflow/core/framework/", "tensorflow/core/platform/", "tensorflow/core/lib/", "tensorflow/core/util/",
     "tensorflow/tsl/", "third_party/",
 )  # fmt: skip
-_LEFT_OUT = re.compile(r"_test(?:_\w+)?\.(?:cc|h)$|/(?:hexagon|fuzzing|testdata|mkl)/|_benchmark|/mkl_|test_util")
+_LEFT_OUT = re.compile(
+    r"_test(?:_\w+)?(?:\.cu)?\.(?:cc|h)$|/(?:hexagon|fuzzing|testdata|mkl)/|_benchmark|/mkl_|test_util"
+)
 _SUFFIXES = (".cc", ".h", ".cuh")
 _WORDS = re.compile(r"(?<![\w.])(?<!->)([A-Za-z_]\w*(?:::[A-Za-z_]\w*)*)\s*([(<{,;&>)]?)")
 #: An expression's cast is Eigen's to make; the framework overloads the functor for it.
@@ -45,6 +47,8 @@ _QUALIFIED = re.compile(r"[A-Za-z_]\w*(?:::[A-Za-z_]\w*)*")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _ENUMERATION = re.compile(r"\benum\s+(?:class\s+|struct\s+)?(\w+)\s*(?::\s*[\w:]+\s*)?\{([^{}]*)\}")
 _ENUMERATOR = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:=\s*(\d+)\s*)?")
+#: What may be an enumerator among template arguments: ``UpdateOp::ADD``, ``ASSIGN``.
+_CHOICE = re.compile(r"[<,]\s*(?:\w+::)*([A-Z]\w*)\s*(?=[,>])")
 _NAMESPACE = re.compile(r"\bnamespace\s+(?:\w+::)*(\w+)\s*\{")
 _ELSEWHERE = re.compile(
     r"^(std|Eigen|absl|tsl|cub|gpuprim|se|stream_executor|errors|port|strings|thrust|llvm|mlir)(::|$)"
@@ -124,6 +128,7 @@ def _registration(file: str, one: Registered, places: _Places) -> DeclaredRegist
     begins = places.classes(kernel, file, one.device)
     for word in words:
         begins += places.classes(word, file, one.device)
+    words += places.choices(begins, words)
     if not begins:
         begins = (places.unknown(kernel, one.device, file, one.line),)
     return DeclaredRegistration(
@@ -173,7 +178,7 @@ def device_of(file: str, header: str = "") -> Device:
     """Whose code a file or a specialization is."""
     if ".cu." in file or "GPUDevice" in header or "GpuDevice" in header or "/gpu_" in file or "_gpu." in file:
         return "cuda"
-    return "cpu" if "CPUDevice" in header or "ThreadPoolDevice" in header else "any"
+    return "cpu" if re.search(r"\b(CPUDevice|CpuDevice|ThreadPoolDevice)\b", header) else "any"
 
 
 def _may_be_named(place: Place) -> bool:
@@ -185,12 +190,14 @@ class _Places:
     """Classes and functions of all files, and what they name."""
 
     def __init__(self, found: Declarations) -> None:
-        self._places = found.places
+        self._found, self._places = found, found.places
         self._methods: dict[str, set[str]] = defaultdict(set)
         self._macro_words: dict[str, dict[str, set[str]]] = {}
         self._named: dict[str, list[int]] = defaultdict(list)
         self._local: set[int] = set()
-        self._seen_by_inclusion: set[int] = set()
+        self._defining: dict[str, set[str]] = defaultdict(set)
+        self._homes: dict[tuple[str, str], frozenset[str]] = {}
+        self._choices: dict[int, set[str]] = {}
         self._kernels: Set[str] = frozenset()
         self._included: Mapping[str, Set[str]] = {}
         self._bodies: list[tuple[int, str, int]] = []
@@ -220,12 +227,15 @@ class _Places:
                 place.arguments = telling_names(special[1])
             self._places.append(place)
             index = len(self._places) - 1
-            if file.endswith((".h", ".cuh")) and (kind is PlaceKind.FUNCTION or (made.is_class and not special)):
-                self._seen_by_inclusion.add(index)
+            if made.is_class and not special and (made.local or file.endswith((".h", ".cuh"))):
+                self._defining[name].add(file)  # what a .cc defines, its .cu.cc may define once more
             self._named[place.name].append(index)
             if made.local:
                 self._local.add(index)
-            self._bodies.append((index, text[begin : made.end], source.line(begin)))
+            body = text[begin : made.end]
+            self._bodies.append((index, body, source.line(begin)))
+            if kind is PlaceKind.CLASS:
+                self._choices[index] = set(_CHOICE.findall(body))
 
     def add_expanded(self, file: str, line: int, text: str) -> None:
         """Takes in the classes that a macro defines at a line."""
@@ -307,25 +317,39 @@ class _Places:
         if len({self._places[index].file for index in others}) > AMBIGUOUS_FILES:
             others = ()
         # A template is declared in one file and specialized in another: own and others may both be meant.
-        return self._seen(own + others, file)
+        return tuple(index for index in own + others if self._is_seen(self._places[index], file))
 
-    def _seen(self, candidates: tuple[int, ...], file: str) -> tuple[int, ...]:
-        """Without functions of headers that a file does not include, and classes where it includes a namesake.
+    def _is_seen(self, place: Place, file: str) -> bool:
+        """False for a function of a header that a file does not include, and for a namesake of the class that it sees.
 
-        Specializations and methods stand in headers of CUDA units, which nobody includes who uses them.
+        A specialization and the files that use it see one definition of the template, or a mere declaration of it.
         """
-        included = self._included.get(file, frozenset())
-        unseen = {
-            index
-            for index in candidates
-            if index in self._seen_by_inclusion and self._places[index].file not in (file, *included)
-        }
-        classes = [index for index in candidates if index in self._seen_by_inclusion - unseen]
-        return tuple(
-            index
-            for index in candidates
-            if index not in unseen or (self._places[index].kind is PlaceKind.CLASS and not classes)
-        )
+        if place.kind is PlaceKind.FUNCTION:
+            return not place.file.endswith((".h", ".cuh")) or place.file in (file, *self._included.get(file, ()))
+        theirs, ours = self._homes_of(place.name, place.file), self._homes_of(place.name, file)
+        return not theirs or not ours or bool(theirs & ours)
+
+    def _homes_of(self, name: str, file: str) -> frozenset[str]:
+        """Where a class that a file names is defined: in it, or in what it includes."""
+        found = self._homes.get((name, file))
+        if found is None:
+            seen = self._included.get(file, frozenset())
+            found = frozenset(one for one in self._defining.get(name, ()) if one == file or one in seen)
+            self._homes[name, file] = found
+        return found
+
+    def choices(self, kernels: Iterable[int], known: Iterable[str]) -> tuple[str, ...]:
+        """Enumerators among template arguments in kernels' bodies, of enumerations that a registration leaves open.
+
+        ``ScatterNdOp`` itself says ``DoScatterNd<..., scatter_nd_op::UpdateOp::ADD>``.
+        """
+        written = set[str]().union(*(self._choices.get(index, ()) for index in kernels))
+        names = frozenset(known)
+        found: set[str] = set()
+        for enumeration in self._found.enumerations.values():
+            if not names & set(enumeration.values()):
+                found |= written & set(enumeration.values())
+        return tuple(sorted(found - names))
 
     def classes(self, name: str, file: str, device: Device) -> tuple[int, ...]:
         """Places of a class that a registration names."""
