@@ -24,7 +24,14 @@ from opscanner.frameworks.declarations import (
     Place,
     PlaceKind,
 )
-from opscanner.frameworks.source_text import Definition, SourceText, closing, find_definitions, without_strings
+from opscanner.frameworks.source_text import (
+    Definition,
+    SourceText,
+    closing,
+    find_definitions,
+    find_name,
+    without_strings,
+)
 from opscanner.frameworks.tensorflow import declared
 from opscanner.frameworks.tensorflow.registrations import Headers, Registered, registrations, statements
 
@@ -222,9 +229,10 @@ class _Places:
             lines = source.line(made.begin), source.line(made.end)
             begin = made.begin if not made.is_class else max(0, made.body - len(made.header))
             place = Place(kind, owner or name, device_of(file, made.header), file, *lines)
-            special = made.is_class and re.search(rf"\b{re.escape(name)}\s*<(.*)>", made.header, re.DOTALL)
+            specialized = find_name(made.header, name, "<") if made.is_class else -1
+            special = specialized >= 0 and ">" in made.header[specialized:]
             if special:
-                place.arguments = telling_names(special[1])
+                place.arguments = telling_names(made.header[specialized + len(name) :].rpartition(">")[0])
             self._places.append(place)
             index = len(self._places) - 1
             if made.is_class and not special and (made.local or file.endswith((".h", ".cuh"))):
@@ -256,10 +264,10 @@ class _Places:
         self._kernels, self._included = kernels, included
         names = self._named.keys() - _EVERYWHERE
         for index, body, first_line in self._bodies:
-            seen = {self._places[index].name}
+            seen, known_macros = {self._places[index].name}, self._macro_words[self._places[index].file]
             for match in _WORDS.finditer(body):
                 scope, _, name = match[1].rpartition("::")
-                if name in seen or _ELSEWHERE.match(scope):
+                if name in seen or (name not in names and name not in known_macros) or _ELSEWHERE.match(scope):
                     continue
                 wanted = [name] if name in names else sorted(self._behind(name, names, self._places[index].file))
                 line = first_line + body.count("\n", 0, match.start()) if wanted else 0
