@@ -102,3 +102,4 @@ def test_the_wheel_holds_every_file_of_the_packages(tmp_path: Path) -> None:
     assert not missing
     assert any(name.endswith("licenses/LICENSE") for name in packed)
     assert any(name.endswith("data/share/opscanner/data/operator_pairs.csv") for name in packed)
+    assert any(name.endswith("data/share/opscanner/data/summary.sqlite.xz") for name in packed)
