@@ -164,7 +164,7 @@ def enumerations(text: str) -> dict[str, dict[int, str]]:
     {'b::Op': {0: 'ADD', 4: 'SUB', 5: 'MUL'}}
     """
     found: dict[str, dict[int, str]] = {}
-    for match in _ENUMERATION.finditer(text):
+    for match in _ENUMERATION.finditer(text) if "enum" in text else ():
         around = [
             space[1]
             for space in _NAMESPACE.finditer(text, 0, match.start())
