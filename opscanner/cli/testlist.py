@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
+from pathlib import Path
+
 import click
 
 from opscanner.cli.options import db_option
+from opscanner.errors import UsageError
 
 
 @click.command("testlist")
@@ -40,13 +44,22 @@ def command(
     from opscanner.report import testlist as report
 
     found = api.testlist(framework=framework, pattern=pattern, device=device, top=top, db=db)
-    with click.open_file(output or "-", "w", encoding="utf-8") as stream:
-        if format_ == "pytest":
-            report.render_pytest(found, stream)
-        elif format_ == "json":
-            json_format.render((report.as_json(one) for one in found), stream)
-        else:
-            (csv_format if format_ == "csv" else table).render(report.COLUMNS, report.rows(found), stream)
+    text = io.StringIO()
+    if format_ == "pytest":
+        report.render_pytest(found, text)
+    elif format_ == "json":
+        json_format.render((report.as_json(one) for one in found), text)
+    else:
+        (csv_format if format_ == "csv" else table).render(report.COLUMNS, report.rows(found), text)
+    if output is None:
+        click.echo(text.getvalue(), nl=False)
+    else:
+        try:
+            Path(output).write_text(text.getvalue(), encoding="utf-8")
+        except OSError as error:
+            raise UsageError(
+                f"cannot write {output}: {error.strerror}", "name a file in a folder that is there"
+            ) from error
     missing = without_call(found)
     click.echo(f"{len(found)} operators and formats, {sum(missing.values())} without a known call", err=True)
     return 3 if missing else 0

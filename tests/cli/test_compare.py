@@ -123,5 +123,12 @@ def test_testlist_writes_a_file_of_tests(scanned: Run, tmp_path: Path) -> None:
     assert "opscanner testlist --format pytest" in file.read_text()
 
 
+def test_a_testlist_that_cannot_be_written_says_so(scanned: Run, tmp_path: Path) -> None:
+    outcome = scanned("testlist", "--from-findings", "--output", tmp_path / "missing" / "list.csv")
+    assert outcome.code == 2
+    assert "cannot write" in outcome.err
+    assert "name a file in a folder that is there" in outcome.err
+
+
 def test_testlist_needs_its_source_named(scanned: Run) -> None:
     assert scanned("testlist").code == 2
