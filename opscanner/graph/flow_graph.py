@@ -76,6 +76,8 @@ class FlowGraph:
     file: list[int] = field(default_factory=list)
     line: list[int] = field(default_factory=list)
     column: list[int] = field(default_factory=list)
+    #: Nodes that a GPU runs although a host function states them: layers of Eigen's expressions.
+    on_device: set[int] = field(default_factory=set)
     #: Where values enter a function: position of the parameter, by node.
     position: dict[int, int] = field(default_factory=dict)
     instance: list[InstanceFacts] = field(default_factory=list)
@@ -167,12 +169,14 @@ def _load_nodes(connection: Connection, graph: FlowGraph) -> dict[int, int]:
     rows = connection.execute(
         select(
             node.id, node.instance_id, node.kind, node.operation, node.format, node.lanes, node.constant,
-            node.reached, node.file_id, node.line, node.column, node.position, node.cast_site_id,
+            node.reached, node.on_device, node.file_id, node.line, node.column, node.position, node.cast_site_id,
             node.arithmetic_site_id,
         ).order_by(node.id)
     )  # fmt: skip
     for row in rows:
-        id_, owner, kind, operation, format_, lanes, constant, reached, file, line, column, position, *sites = row
+        id_, owner, kind, operation, format_, lanes, constant, reached, on_gpu, file, line, column, position, *sites = (
+            row
+        )
         cast, computed = sites
         facts = instances.get(owner)
         if facts is None:
@@ -188,6 +192,8 @@ def _load_nodes(connection: Connection, graph: FlowGraph) -> dict[int, int]:
         graph.lanes.append(lanes)
         graph.constant.append(bool(constant))
         graph.reached.append(bool(reached))
+        if on_gpu:
+            graph.on_device.add(len(graph.reached) - 1)
         graph.file.append(file)
         graph.line.append(line)
         graph.column.append(column)

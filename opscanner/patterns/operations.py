@@ -94,17 +94,26 @@ def operands_computed(graph: FlowGraph, node: int) -> bool:
     return False
 
 
+#: Reductions of Eigen's expressions that add or multiply; maxima and the like choose.
+_EXPRESSIONS = frozenset(
+    ["sum", "mean", "prod", "contract", "convolve", "matmul", "dot", "norm", "squaredNorm", "stableNorm", "redux"]
+)
+
+
 def accumulates(graph: FlowGraph, node: int) -> str:
-    """How a node adds to a running sum or product: one of five words, or not at all (empty).
+    """How a node adds to a running sum or product: one of six words, or not at all (empty).
 
     ``loop`` is a variable carried round a loop (``sum += x``, ``sum = sum + x``), ``element`` an element of an array
     that is added to in a loop, of which the graph does not say whether it is the same each time, ``atomic`` an atomic
     addition,
     ``combine`` an addition in a function whose name says that it merges partial results (a reducer's ``combine``,
-    a warp's sum), ``call`` a call whose name says the same and whose body was not seen.
+    a warp's sum), ``call`` a call whose name says the same and whose body was not seen, ``expression`` a reduction of
+    an expression (``x.sum(axes)``).
     """
     kind, operation = graph.kind[node], graph.operation[node]
     if kind == "reduction":
+        if operation in _EXPRESSIONS:
+            return "expression"
         if operation not in ("+", "-", "*", "fma"):
             return ""
         if not _is_element(graph, node):

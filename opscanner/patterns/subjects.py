@@ -29,7 +29,8 @@ class Subject:
     @property
     def device(self) -> bool:
         """A device function reaches it, outside of branches that constants rule out."""
-        return self.instance.device and self.graph.reached[self.node]
+        runs = self.instance.device or self.node in self.graph.on_device
+        return runs and self.graph.reached[self.node]
 
     @property
     def function(self) -> str:
@@ -265,7 +266,7 @@ def used_narrow(cast: CastSubject) -> tuple[tuple[int, ...], bool]:
         return graph.format[node] == cast.to_format and bool(
             operations.is_rounding_arithmetic(graph, node)
             or operations.is_inexact_function(graph, node)
-            or operations.accumulates(graph, node) in ("loop", "atomic")
+            or operations.accumulates(graph, node) in ("loop", "atomic", "expression")
         )
 
     return _handed_on(cast, wanted)

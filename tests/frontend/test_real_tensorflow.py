@@ -108,3 +108,13 @@ def test_cumsum_scans_in_the_storage_format(arithmetic: list[dict[str, Any]]) ->
         and (row["operation"], row["format"], row["pass"]) == ("+", "float16", "device")
         for row in arithmetic
     )
+
+
+def test_a_sum_of_an_expression_that_was_widened_is_a_widened_accumulation(database: str) -> None:
+    # adjust_contrast_op.h: input.template cast<float>().shuffle(...).sum(reduction_axis)
+    found = {
+        (row.line, row.from_format, row.to_format, row.confidence, row.reached_from)
+        for row in api.findings("widened-accumulation", db=database)
+        if row.file.endswith("image/adjust_contrast_op.h") and row.from_format == "float16"
+    }
+    assert found == {(108, "float16", "float32", "high", "device")}

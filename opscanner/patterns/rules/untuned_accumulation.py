@@ -11,8 +11,8 @@ Why it matters
 How it decides
     A reduction ``+= -= *=`` or an atomic addition whose accumulator is float16 or bfloat16, or a ``+`` in 16 bit that
     comes back to itself round a loop (high confidence); a ``+`` in 16 bit in a function whose name says that it merges
-    partial results, such as a reducer's ``combine`` (medium). ``x[i] /= n`` is no sum, and ``min`` and ``max`` lose
-    nothing.
+    partial results, such as a reducer's ``combine`` (medium); a reduction of an expression, ``x.sum(axes)`` (high).
+    ``x[i] /= n`` is no sum, and ``min`` and ``max`` lose nothing.
 
 What it cannot see
     How many terms there are: an array element that is added to once is reported as well. That a caller adds
@@ -33,6 +33,7 @@ _WORDS = {
     "element": "adds to an array's element in a loop",
     "atomic": "is an atomic addition",
     "combine": "merges partial results",
+    "expression": "reduces an expression",
 }
 
 
@@ -45,7 +46,7 @@ def judge(operation: OperationSubject) -> Verdict | None:
     if how not in _WORDS:
         return None
     return Verdict(
-        Confidence.HIGH if how in ("loop", "atomic") else Confidence.MEDIUM,
+        Confidence.HIGH if how in ("loop", "atomic", "expression") else Confidence.MEDIUM,
         operation.chain(),
         f"{operation.operation} {_WORDS[how]} and is held in {held}",
     )

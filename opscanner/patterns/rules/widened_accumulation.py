@@ -38,6 +38,7 @@ _WORDS = {
     "atomic": "an atomic addition",
     "combine": "a merge of partial results",
     "call": "a reduction in a call",
+    "expression": "a reduction of an expression",
 }
 
 
@@ -52,7 +53,7 @@ def judge(cast: CastSubject) -> Verdict | None:
     if not widens(cast.from_format, held):
         return None
     how = accumulates(graph, step.node)
-    sure = how in ("loop", "atomic") and not step.unwound
+    sure = how in ("loop", "atomic", "expression") and not step.unwound
     return Verdict(
         Confidence.HIGH if sure else Confidence.MEDIUM,
         cast.chain(index),
