@@ -73,7 +73,7 @@ def diff_versions(database: str, before: str, after: str, device: str, operator:
             "opscanner compare holds operators of two frameworks together",
         )
     if first.scan == second.scan and not (_is_database(before) or _is_database(after)):
-        raise UsageError(f"{before} and {after} are one scan", "name two versions: pytorch@1.13.1 pytorch@2.6.0")
+        raise UsageError(f"{before} and {after} are one scan", "name two versions: pytorch@1.13 pytorch@2.6")
     return diff_graphs(first, second, operator)
 
 
