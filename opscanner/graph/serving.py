@@ -5,6 +5,7 @@ Loaded at once, because a comparison asks for hundreds of operators that share f
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -108,8 +109,12 @@ class ServingGraph:
     findings: dict[tuple[int | None, int | None], list[ServingFinding]] = field(default_factory=dict)
 
 
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", version)))
+
+
 def choose_scan(connection: Connection, wanted: str) -> ScanRow:
-    """The scan that ``pytorch``, ``pytorch@2.6.0`` or ``pytorch@2.6`` names.
+    """The scan that ``pytorch``, ``pytorch@2.6.0`` or ``pytorch@2.6`` names: of several versions the newest.
 
     Raises
     ------
@@ -124,6 +129,9 @@ def choose_scan(connection: Connection, wanted: str) -> ScanRow:
     found = [ScanRow(*row) for row in rows]
     exact = [scan for scan in found if not version or scan.version == version]
     meant = exact or [scan for scan in found if scan.version.startswith(version)]
+    if len(meant) > 1:
+        newest = max(_numbers(scan.version) for scan in meant)
+        meant = [scan for scan in meant if _numbers(scan.version) == newest]
     if len(meant) == 1:
         return meant[0]
     if meant:
