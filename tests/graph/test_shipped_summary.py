@@ -64,5 +64,6 @@ def test_known_truths_hold_in_it(summary: str) -> None:
 
 def test_no_path_of_a_machine_is_in_it(summary: str) -> None:
     content = Path(summary).read_bytes()
-    for folder in (b"/home/", b"/root/", b"/work/", b"/tmp/", b"/opt/", b"/Users/", b"site-packages/"):
-        assert folder not in content
+    for folder in ("home", "root", "work", "tmp", "opt", "Users"):
+        assert f"/{folder}/".encode() not in content
+    assert b"site-packages/" not in content
