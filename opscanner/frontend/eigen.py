@@ -45,6 +45,22 @@ class Expression(NamedTuple):
     category: str = ""
 
 
+def computing(operation: str, computed: str, category: str = "") -> Expression:
+    """A layer or a call that computes ``operation``: arithmetic, a choice, or an elementary function."""
+    if operation in eigen.SELECTIONS:
+        return Expression(NodeKind.SELECTION, operation, computed, category="select")
+    if operation in eigen.ARITHMETIC:
+        return Expression(NodeKind.ARITHMETIC, operation, computed, category=category or "arith")
+    return Expression(NodeKind.MATH_CALL, operation, computed, category=category or "math")
+
+
+def reducing(operation: str, computed: str) -> Expression:
+    """A layer or a call that reduces: some only choose one of the values."""
+    if operation in eigen.CHOOSING_REDUCTIONS:
+        return Expression(NodeKind.SELECTION, operation, computed, category="select")
+    return Expression(NodeKind.REDUCTION, operation, computed, category="reduction")
+
+
 class ExpressionTypes:
     """Reads the types of Eigen expressions of one translation unit."""
 
@@ -130,7 +146,7 @@ class ExpressionTypes:
                     return parameter.format
         return next((f for argument in self._arguments(functor) if (f := self._types.of_type(argument).format)), "")
 
-    def functor(self, functor: libclang.CXType, *, category: str = "arith", child: str = "") -> Expression | None:
+    def functor(self, functor: libclang.CXType, *, category: str = "", child: str = "") -> Expression | None:
         """What a functor computes; None when it computes nothing in a floating-point format."""
         name = self.name(functor)
         for _ in range(3):
@@ -151,11 +167,7 @@ class ExpressionTypes:
         operation = eigen.functor_operation(name)
         if not operation or not computed:
             return None
-        if operation in eigen.SELECTIONS:
-            return Expression(NodeKind.SELECTION, operation, computed, category="select")
-        if operation in eigen.ARITHMETIC:
-            return Expression(NodeKind.ARITHMETIC, operation, computed, category=category)
-        return Expression(NodeKind.MATH_CALL, operation, computed, category="math" if category == "arith" else category)
+        return computing(operation, computed, category)
 
     def functors_of(self, ctype: libclang.CXType, depth: int = 0) -> list[FunctionFacts]:
         """The framework's own functors' bodies that an expression type names."""
@@ -197,7 +209,7 @@ class ExpressionTypes:
         if name in eigen.PRODUCT_EXPRESSIONS:
             position, operation = eigen.PRODUCT_EXPRESSIONS[name]
             computed = self.scalar(arguments[position])
-            return Expression(NodeKind.REDUCTION, operation, computed, category="reduction") if computed else None
+            return reducing(operation, computed) if computed else None
         return None
 
     def _reduction(self, reducer: libclang.CXType) -> Expression | None:
@@ -206,9 +218,7 @@ class ExpressionTypes:
         computed = self._types.of_type(arguments[0]).format if arguments else ""
         if not operation or not computed:
             return None
-        if operation in eigen.CHOOSING_REDUCTIONS:
-            return Expression(NodeKind.SELECTION, operation, computed, category="select")
-        return Expression(NodeKind.REDUCTION, operation, computed, category="reduction")
+        return reducing(operation, computed)
 
     def device_of(self, ctype: libclang.CXType) -> str:
         """Name of the device type of ``x.device(d)``: GpuDevice, ThreadPoolDevice ...; empty for other types."""

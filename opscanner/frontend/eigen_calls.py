@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from opscanner.frameworks.eigen import ARITHMETIC, PACKET_FUNCTIONS, SCALAR_REDUCTIONS, SELECTIONS
+from opscanner.frameworks.eigen import PACKET_FUNCTIONS, SCALAR_REDUCTIONS
 from opscanner.frontend import cursor_kinds as ck
 from opscanner.frontend.calls import CallWalk
-from opscanner.frontend.eigen import Expression, ExpressionTypes
+from opscanner.frontend.eigen import Expression, ExpressionTypes, computing, reducing
 from opscanner.frontend.flow import Value, union
 from opscanner.frontend.functions import FunctionFacts, Role
 from opscanner.ir import CastForm, NodeKind
@@ -90,10 +90,7 @@ class EigenWalk(CallWalk):
             return self.expressions.functor(functor, category="functor")
         if result.floating:
             if facts.name in SCALAR_REDUCTIONS:
-                operation = SCALAR_REDUCTIONS[facts.name]
-                chooses = operation in ("max", "min")
-                kind = NodeKind.SELECTION if chooses else NodeKind.REDUCTION
-                return Expression(kind, operation, result.format, category="select" if chooses else "reduction")
+                return reducing(SCALAR_REDUCTIONS[facts.name], result.format)
             return None
         found = self._layer(index, operands)
         if found is not None and facts.name in _GIVEN_A_FUNCTOR and found.category in ("arith", "math"):
@@ -117,13 +114,7 @@ class EigenWalk(CallWalk):
         computed = next((found for found in formats if is_floating(found)), "")
         if not computed:
             return None
-        if operation in ARITHMETIC:
-            return Expression(NodeKind.ARITHMETIC, operation, computed, category="arith")
-        if operation in SELECTIONS:
-            return Expression(NodeKind.SELECTION, operation, computed, category="select")
-        if operation in ("sum", "prod"):
-            return Expression(NodeKind.REDUCTION, operation, computed, category="reduction")
-        return Expression(NodeKind.MATH_CALL, operation, computed, category="math")
+        return reducing(operation, computed) if operation in ("sum", "prod") else computing(operation, computed)
 
     def _functor_format(self) -> str:
         """Format of the functor whose method this is: a packet of halves is a ``ulonglong2`` to clang."""
@@ -172,16 +163,16 @@ class EigenWalk(CallWalk):
         value = values[1]
         on_gpu = self.expressions.device_of(target) == _GPU_DEVICE
         if computed and facts.name in _COMPOUND:
-            found = Expression(NodeKind.ARITHMETIC, _COMPOUND[facts.name], computed, category="arith")
-            value = self._expression_node(index, found, union(values))
+            value = self._expression_node(index, computing(_COMPOUND[facts.name], computed), union(values))
         if on_gpu:
             self._mark_on_device(value)
         stored = value
-        if computed and self.expressions.is_assignable(target):
+        assignable = self.expressions.is_assignable(target)
+        if computed and assignable:
             stored = (self.record.node(NodeKind.STORE, index, "=", computed, value),)
         variable = self.base_variable(operands[0])
         if variable is not None:
-            if self.expressions.is_assignable(target):
+            if assignable:
                 self.flow.add(variable, stored)
             else:
                 self.flow.define(variable, stored)
