@@ -8,10 +8,12 @@ fails with the command to run; with ``OPSCANNER_WITHOUT_SOURCES=1`` it is skippe
 from __future__ import annotations
 
 import fcntl
+import importlib.util
 import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -140,3 +142,15 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.line(f"{len(silent)} TESTS WERE SKIPPED BECAUSE {WITHOUT_SOURCES}=1 AND SOURCES ARE MISSING:")
         for nodeid in silent:
             terminalreporter.line(f"  {nodeid}")
+
+
+@pytest.fixture(scope="session")
+def ground_truth() -> ModuleType:
+    """``benchmarks/ground_truth.py``, which no package holds: the comparison with what LLVM IR shows."""
+    spec = importlib.util.spec_from_file_location("ground_truth", REPOSITORY / "benchmarks" / "ground_truth.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module

@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-BENCHMARKS = Path(__file__).resolve().parent.parent.parent / "benchmarks"
 UNIT = "aten/src/ATen/native/cuda/SoftMax.cu"
-
-
-@pytest.fixture(scope="module")
-def ground_truth() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("ground_truth", BENCHMARKS / "ground_truth.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["ground_truth"] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def expected(line: int, how: str = "direct", constant: bool = False, **other: Any) -> dict[str, Any]:

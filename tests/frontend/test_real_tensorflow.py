@@ -6,8 +6,6 @@ units that it covers.
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,19 +20,7 @@ UNITS = (
     f"{KERNELS}/scan_ops_gpu_half.cu.cc",
     f"{KERNELS}/image/adjust_contrast_op_gpu.cu.cc",
 )
-BENCHMARKS = Path(__file__).resolve().parent.parent.parent / "benchmarks"
 pytestmark = [pytest.mark.real_sources, pytest.mark.slow]
-
-
-@pytest.fixture(scope="module")
-def ground_truth() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("ground_truth", BENCHMARKS / "ground_truth.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")

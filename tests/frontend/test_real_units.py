@@ -6,8 +6,6 @@ Each unit is parsed once. The figures are those that the project asks of itself 
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -25,7 +23,6 @@ from opscanner.scanning import default_cache_dir
 NATIVE = "aten/src/ATen/native/cuda"
 IN_THE_TRUTH = (f"{NATIVE}/SoftMax.cu", f"{NATIVE}/ActivationEluKernel.cu")
 UNITS = (*IN_THE_TRUTH, f"{NATIVE}/GridSampler.cu")
-BENCHMARKS = Path(__file__).resolve().parent.parent.parent / "benchmarks"
 TYPES_OWN_HEADERS = ("c10/util/", "torch/headeronly/util/")
 
 
@@ -82,17 +79,6 @@ def walked(database: CompileDatabase, pytorch_root: Path, toolchain: Toolchain) 
             told = frozenset(warned(unit))
         found[name] = Walked(instances, reach, tuple(error.message for error in errors), told)
     return found
-
-
-@pytest.fixture(scope="module")
-def ground_truth() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("ground_truth", BENCHMARKS / "ground_truth.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.mark.parametrize("name", UNITS)

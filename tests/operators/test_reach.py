@@ -57,6 +57,21 @@ def served(usrs: tuple[str, ...], registration: int, device: str = "cuda") -> se
     return {calls.functions[one.function].name for one in found}
 
 
+def one_kernel_with_two_bodies() -> CallGraph:
+    """Op::Compute calls both specializations of Body, at lines 11 and 21."""
+    return CallGraph(
+        functions={
+            1: FunctionRow(1, "Op::Compute", H, 2),
+            2: FunctionRow(2, "Body::operator()", H, 11),
+            3: FunctionRow(3, "Body::operator()", H, 21),
+        },
+        instances={id_: InstanceRow(id_, id_, "", True) for id_ in (1, 2, 3)},
+        callees={1: [(2, 3), (3, 3)]},
+        telling={2, 3},
+        only_cuda={1, 2, 3},
+    )
+
+
 def test_an_operator_takes_the_instances_that_its_registration_names() -> None:
     usrs = (unary("tanh", "GpuDevice"), unary("rsqrt", "GpuDevice"))
     assert served(usrs, 0) == {"callee_0"}
@@ -98,17 +113,7 @@ def test_a_specialization_for_another_operator_is_not_called_where_there_is_one_
             Place(PlaceKind.CLASS, "Body", "any", H, 20, 25, arguments=("SUB",)),
         ],
     )
-    calls = CallGraph(
-        functions={
-            1: FunctionRow(1, "Op::Compute", H, 2),
-            2: FunctionRow(2, "Body::operator()", H, 11),
-            3: FunctionRow(3, "Body::operator()", H, 21),
-        },
-        instances={id_: InstanceRow(id_, id_, "", True) for id_ in (1, 2, 3)},
-        callees={1: [(2, 3), (3, 3)]},
-        telling={2, 3},
-        only_cuda={1, 2, 3},
-    )
+    calls = one_kernel_with_two_bodies()
     reach = Reach(declared, calls)
     assert [one.function for one in reach.served([0], "cuda")] == [3]
     assert [one.function for one in reach.served([1], "cuda")] == [2]
@@ -171,15 +176,5 @@ def test_an_operator_whose_enumerator_has_no_specialization_takes_none_of_its_si
         enumerations={"scatter_op::UpdateOp": {0: "ASSIGN", 6: "MAX"}},
     )
     declared.registrations.append(declared.registrations[0]._replace(operator="Max", arguments=("MAX",)))
-    calls = CallGraph(
-        functions={
-            1: FunctionRow(1, "Op::Compute", H, 2),
-            2: FunctionRow(2, "Body::operator()", H, 11),
-            3: FunctionRow(3, "Body::operator()", H, 21),
-        },
-        instances={id_: InstanceRow(id_, id_, "", True) for id_ in (1, 2, 3)},
-        callees={1: [(2, 3), (3, 3)]},
-        telling={2, 3},
-        only_cuda={1, 2, 3},
-    )
+    calls = one_kernel_with_two_bodies()
     assert [one.function for one in Reach(declared, calls).served([0], "cuda")] == [2]
