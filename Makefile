@@ -14,6 +14,11 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 ACCURACY_ARGS ?=
 
+# tensorflow-cpu asks for the wheel libclang, which would overwrite files of libclang-ng and which nothing of
+# TensorFlow's imports: it is installed without what it asks for, and here is the rest of that.
+TENSORFLOW_NEEDS := absl-py astunparse flatbuffers gast google-pasta grpcio h5py keras ml_dtypes numpy opt_einsum \
+	packaging protobuf requests six termcolor typing_extensions wrapt
+
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
@@ -58,6 +63,8 @@ $(VENV)/.scan: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.scan
-	$(INSTALL) --editable '.[cuda-headers,torch,postgres,dev]'
+	$(INSTALL) --editable '.[cuda-headers,torch,dynamic,postgres,dev]'
 	$(INSTALL) --no-deps nvidia-cutlass
+	$(INSTALL) $(TENSORFLOW_NEEDS)
+	$(INSTALL) --no-deps tensorflow-cpu
 	@touch $@

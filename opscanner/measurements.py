@@ -1,0 +1,115 @@
+"""What measuring operators gives: the rows that the dynamic stage, the database and reports hand to each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+
+class Status(Enum):
+    """How a trial ended; the values stand in tables and reports."""
+
+    RAN = "ran"
+    UNSUPPORTED = "not supported"  #: the framework has no kernel for this format on this device
+    RAISED = "raised"  #: an exception that says something else
+    ABORTED = "aborted"  #: the process ended by a signal, or by itself
+    TIMED_OUT = "timed out"
+    OUT_OF_MEMORY = "out of memory"
+
+
+class Verdict(Enum):
+    """What is said of a measurement, the worst first; the values stand in tables and reports."""
+
+    CLASS_MISMATCH = "class mismatch"  #: NaN or infinity where a number is right, or the other way round
+    BEYOND_UPCAST = "beyond upcast"  #: worse than computing in the next wider format and rounding once
+    FLUSHED = "flushed"  #: nothing worse than subnormal results that became zero
+    NEAR_ZERO = "near zero"  #: beyond the budget in ULP of the element, within it in ULP of the largest of its row
+    BEYOND_BUDGET = "beyond budget"  #: beyond its class's budget, and so is the next wider format: the formula's fault
+    UNDECIDED = "undecided"  #: the oracle cannot decide enough of it
+    WITHIN_BUDGET = "within budget"
+    CORRECT = "correctly rounded"  #: every decided element is within half a ULP
+    NOT_MEASURED = "not measured"  #: it did not run
+
+    @property
+    def is_fault(self) -> bool:
+        """True for what a maintainer would want to know."""
+        return self in (Verdict.CLASS_MISMATCH, Verdict.BEYOND_UPCAST, Verdict.BEYOND_BUDGET)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One operator in one framework, format and layout, on the batches of one input strategy.
+
+    Parameters
+    ----------
+    operator : str
+        Id of the catalog's row.
+    direction : str
+        ``forward`` or ``backward``.
+    output : int
+        Position of the output that is told of: the worst one of a call with several.
+    max_ulp, mean_ulp : float
+        ULP of the format at the reference (see ``precision.ulp``); elements with a class mismatch are left out.
+    quantiles_ulp : tuple of float
+        At 0.5, 0.9, 0.99 and 0.999.
+    max_scaled_ulp : float
+        The same error in ULP of the largest reference value of its row.
+    upcast_max_ulp : float or None
+        Error of the same call in the next wider format, rounded once; None where it does not run.
+    beyond_upcast : int
+        Elements over the budget where the upcast result is within it.
+    other_max_ulp : float or None
+        Largest distance to the other framework's result, in representable values.
+    tier : str
+        What the reference is: ``float64``, ``arb`` ..., or ``own float64`` for the operator's own float64 run, which is
+        no independent oracle.
+    worst_inputs : dict
+        Name of an input to the value at the worst element, for elementwise operators.
+    """
+
+    operator: str
+    direction: str
+    framework: str
+    version: str
+    format: str
+    device: str
+    layout: str
+    strategy: str
+    seed: int
+    status: Status
+    verdict: Verdict
+    message: str = ""
+    output: int = 0
+    count: int = 0
+    max_ulp: float = 0.0
+    mean_ulp: float = 0.0
+    quantiles_ulp: tuple[float, ...] = ()
+    over_1_ulp: int = 0
+    max_absolute_error: float = 0.0
+    max_relative_error: float = 0.0
+    max_scaled_ulp: float = 0.0
+    nan_mismatches: int = 0
+    infinity_mismatches: int = 0
+    sign_mismatches: int = 0
+    flushed_subnormals: int = 0
+    undecided: int = 0
+    budget_ulp: float = 0.0
+    upcast_max_ulp: float | None = None
+    beyond_upcast: int = 0
+    other_max_ulp: float | None = None
+    tier: str = ""
+    expression: str = ""
+    batch: str = ""
+    worst_index: int = -1
+    worst_expected: float = 0.0
+    worst_got: float = 0.0
+    worst_inputs: dict[str, Any] = field(default_factory=dict)
+    elapsed_s: float = 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        """The object that ``opscanner test --format json`` prints."""
+        row = dict(self.__dict__)
+        row["status"], row["verdict"] = self.status.value, self.verdict.value
+        row["quantiles_ulp"] = dict(zip(("0.5", "0.9", "0.99", "0.999"), self.quantiles_ulp, strict=False))
+        return row
