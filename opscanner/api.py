@@ -23,6 +23,7 @@ from opscanner.graph import chains as graph_chains
 from opscanner.graph import findings as graph_findings
 from opscanner.graph import networks, operator_queries, queries, readonly, schema_docs
 from opscanner.graph import summarize as graph_summarize
+from opscanner.graph.filters import check_format, check_framework
 from opscanner.graph.flow_graph import scan_ids
 from opscanner.operators.pairs import data_folder
 from opscanner.report import chain_text
@@ -159,7 +160,16 @@ def casts(
     function: str | None = None,
     framework: str | None = None,
 ) -> list[CastRow]:
-    """Cast sites, in the order of their places. ``file`` is a glob; ``function`` a qualified name or the end of one."""
+    """Cast sites, in the order of their places. ``file`` is a glob; ``function`` a qualified name or the end of one.
+
+    Raises
+    ------
+    UsageError
+        When there is no such format, framework or operator.
+    """
+    check_framework(framework)
+    check_format(from_format, integers=True)
+    check_format(to_format, integers=True)
     with queries.reading(database_name(db)) as connection:
         serving = _serving(connection, operator, framework, casts=True)
         rows = queries.find_casts(
@@ -191,7 +201,10 @@ def arithmetic(
     function: str | None = None,
     framework: str | None = None,
 ) -> list[ArithmeticRow]:
-    """Places where something is computed, with the format it is computed in."""
+    """Places where something is computed, with the format it is computed in; filters as for :func:`casts`."""
+    check_framework(framework)
+    check_format(format, integers=True)
+    check_format(accumulator, integers=True)
     with queries.reading(database_name(db)) as connection:
         serving = _serving(connection, operator, framework, casts=False)
         rows = queries.find_arithmetic(
@@ -236,6 +249,7 @@ def classify(
 
     for name in only:
         catalog.find_rule(name)
+    check_framework(framework)
     database = _writable(db)
     with queries.reading(database) as connection:
         graph_summarize.refuse_summary(connection, "patterns are found in scans")
@@ -302,6 +316,7 @@ def findings(
 
     if pattern is not None:
         find_rule(pattern)
+    check_framework(framework)
     with queries.reading(database_name(db)) as connection:
         return graph_findings.find_findings(
             connection,
@@ -331,6 +346,7 @@ def operators(
     device : str
         ``cpu`` or ``cuda``: only operators with a registration for it.
     """
+    check_framework(framework)
     with queries.reading(database_name(db)) as connection:
         return operator_queries.find_operators(connection, framework=framework, device=device)
 
@@ -345,6 +361,7 @@ def operator(
     UsageError
         When no scan has an operator of that name.
     """
+    check_framework(framework)
     with queries.reading(database_name(db)) as connection:
         return operator_queries.describe_operator(connection, name, framework=framework, device=device)
 
@@ -383,6 +400,8 @@ def compare(
     from opscanner.operators.compare_scans import compare_scans
     from opscanner.operators.comparison import RANKED_FORMATS
 
+    for name in storage or ():
+        check_format(name)
     formats = storage or ((*RANKED_FORMATS, "float32") if operator else RANKED_FORMATS)
     return compare_scans(database_name(db), first, second, operator, device, formats)
 
@@ -426,12 +445,19 @@ def testlist(
 
     Parameters
     ----------
+    framework : str, optional
+        A scan in the database, ``pytorch`` or ``pytorch@2.6``; by default the newest of each framework.
     pattern : str, optional
         Only for findings of this pattern.
     device : str
         ``cuda`` or ``cpu``: whose kernels to suspect.
     top : int, optional
         Only so many.
+
+    Raises
+    ------
+    UsageError
+        When there is no such scan or pattern, or a scan holds no operators.
     """
     from opscanner.operators.testlist import find_suspects
     from opscanner.patterns.catalog import find_rule

@@ -64,6 +64,8 @@ def command(
         rows = api.operators(db=db, framework=framework, device=device)
         table = (tuple(getattr(row, column) for column in COLUMNS) for row in rows)
         render(format_, COLUMNS, table, (row.as_json() for row in rows))
+        if not rows:
+            click.echo("no operators: they are concluded of checkouts of PyTorch and TensorFlow", err=True)
     else:
         found = api.operator(name, db=db, framework=framework, device=device)
         if format_ == "table":

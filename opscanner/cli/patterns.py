@@ -35,11 +35,18 @@ def command(context: click.Context, db: str | None, format_: str, markdown: bool
 
 @command.command("explain")
 @click.argument("pattern")
-def explain(pattern: str) -> None:
-    """Print the manual page of PATTERN: what it sees, why it matters, how it decides, what it cannot see."""
+@db_option
+def explain(pattern: str, db: str | None) -> None:
+    """Print the manual page of PATTERN: what it sees, why it matters, how it decides, what it cannot see.
+
+    With --db also how often it was found there.
+    """
     from opscanner import api
 
     sys.stdout.write(api.explain_pattern(pattern))
+    if db is not None:
+        (row,) = (row for row in api.patterns(db=db) if row.id == pattern)
+        click.echo(f"{row.findings} findings in {db}: opscanner patterns show {pattern} --db {db}", err=True)
 
 
 @command.command("show")

@@ -16,7 +16,7 @@ from opscanner.errors import UsageError
     "--from-findings", is_flag=True, required=True, help="List what findings suspect (the one source so far)."
 )
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Only the N worst.")
-@click.option("--framework", metavar="NAME", help="Only operators of this framework.")
+@click.option("--framework", metavar="NAME", help="A scan: pytorch, or pytorch@2.6.  [default: the newest of each]")
 @click.option("--pattern", metavar="ID", help="Only findings of this pattern.")
 @click.option("--device", type=click.Choice(("cuda", "cpu")), default="cuda", show_default=True)
 @click.option("--output", metavar="FILE", help="Write there instead of to stdout.")
@@ -61,5 +61,7 @@ def command(
                 f"cannot write {output}: {error.strerror}", "name a file in a folder that is there"
             ) from error
     missing = without_call(found)
-    click.echo(f"{len(found)} operators and formats, {sum(missing.values())} without a known call", err=True)
+    scanned = ", ".join(sorted({f"{one.framework}@{one.version}" for one in found})) or "no scan"
+    uncalled = sum(missing.values())
+    click.echo(f"{len(found)} operators and formats of {scanned}, {uncalled} without a known call", err=True)
     return 3 if missing else 0

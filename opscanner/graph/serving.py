@@ -5,6 +5,7 @@ Loaded at once, because a comparison asks for hundreds of operators that share f
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from sqlalchemy import Connection, Select, select
 from opscanner.errors import UsageError
 from opscanner.graph import schema
 from opscanner.graph.call_graph import ScanRow
+from opscanner.graph.filters import check_framework
 from opscanner.graph.schema_conclusions import attributed_instance, attribution, finding, operator, registration
 from opscanner.ir import CudaPass
 
@@ -137,9 +139,69 @@ def choose_scan(connection: Connection, wanted: str) -> ScanRow:
     if meant:
         names = ", ".join(f"{scan.framework}@{scan.version} of {scan.root}" for scan in meant)
         raise UsageError(f"{wanted} may be {names}", "name the version: " + f"{name}@{meant[-1].version}")
-    held = connection.execute(select(table.framework, table.version).order_by(table.framework, table.version)).all()
-    names = ", ".join(f"{row[0]}@{row[1]}" for row in held) or "no scan"
-    raise UsageError(f"the database holds no scan of {wanted}, but {names}", "opscanner scan ROOT --db ...")
+    raise _no_scan(connection, wanted, found)
+
+
+def _no_scan(connection: Connection, wanted: str, found: list[ScanRow]) -> UsageError:
+    """Why a word names no scan, and what does; ``found`` are the scans of its framework."""
+    table = schema.scan.c
+    name, _, version = wanted.partition("@")
+    if not found:
+        check_framework(name)
+        held = connection.execute(select(table.framework, table.version, table.root).order_by(table.id)).all()
+        names = ", ".join(f"{row[0]}@{row[1]}" if row[1] else f"{row[2]} (no framework's sources)" for row in held)
+        return UsageError(f"the database holds no scan of {wanted}, but {names or 'none at all'}", _SCAN_FIRST)
+    versions = [f"{name}@{one.version}" for one in found]
+    near = max(found, key=lambda one: (_shared_numbers(one.version, version), _numbers(one.version)))
+    return UsageError(
+        f"the database holds no scan of {wanted}, but {', '.join(versions)} (versions as the sources state them)",
+        f"{name}@{near.version}, or another of these or its beginning; {name} alone is the newest",
+    )
+
+
+_SCAN_FIRST = "opscanner scan ROOT --db ..., with ROOT a checkout of PyTorch or TensorFlow"
+
+
+def _shared_numbers(one: str, other: str) -> int:
+    """How many numbers two versions begin with in common."""
+    pairs = zip(_numbers(one), _numbers(other), strict=False)
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def newest_scans(connection: Connection) -> list[ScanRow]:
+    """The newest scan of PyTorch and that of TensorFlow, those that there are.
+
+    Raises
+    ------
+    UsageError
+        When there is none.
+    """
+    table = schema.scan.c
+    held = set(connection.execute(select(table.framework)).scalars())
+    names = [name for name in ("pytorch", "tensorflow") if name in held]
+    if not names:
+        raise UsageError(
+            "the database holds no scan of a framework, so that there are no operators: "
+            + (", ".join(connection.execute(select(table.root)).scalars()) or "it is empty"),
+            _SCAN_FIRST,
+        )
+    return [choose_scan(connection, name) for name in names]
+
+
+def refuse_without_operators(graph: ServingGraph) -> None:
+    """Refuses a scan of which no operators are concluded.
+
+    Raises
+    ------
+    UsageError
+        Names the scan.
+    """
+    if not graph.declared:
+        scan = graph.scan
+        raise UsageError(
+            f"the scan of {' '.join(filter(None, (scan.framework, scan.version)))} ({scan.root}) holds no operators",
+            "opscanner operators --conclude, for checkouts of PyTorch and TensorFlow",
+        )
 
 
 def load_serving(connection: Connection, scan: ScanRow, device: str) -> ServingGraph:

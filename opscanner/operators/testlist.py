@@ -6,9 +6,15 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from opscanner.graph.call_graph import scans
 from opscanner.graph.queries import reading
-from opscanner.graph.serving import ServingFinding, ServingGraph, load_serving
+from opscanner.graph.serving import (
+    ServingFinding,
+    ServingGraph,
+    choose_scan,
+    load_serving,
+    newest_scans,
+    refuse_without_operators,
+)
 from opscanner.operators.comparison import RANKED_FORMATS
 from opscanner.operators.inputs import FittedRecipe, recipes_for
 from opscanner.operators.pairs import OperatorPair, load_pairs
@@ -56,15 +62,27 @@ class Suspect:
 def find_suspects(
     database: str, *, framework: str | None, pattern: str | None, device: str, top: int | None
 ) -> list[Suspect]:
-    """What findings of untuned operations suspect in each scan with operators, the worst first.
+    """What findings of untuned operations suspect, the worst first: in one scan, or in the newest of each framework.
 
-    A single operation that rounds once is as good as a wide one, and is no suspect.
+    A single operation that rounds once is as good as a wide one, and is no suspect. Two versions of one framework are
+    never in one list: what is suspected of the one may long be mended in the other.
+
+    Parameters
+    ----------
+    framework : str, optional
+        Names a scan, as in ``pytorch`` or ``pytorch@2.6``.
+
+    Raises
+    ------
+    UsageError
+        When no scan is meant, or one holds no operators.
     """
     found: list[Suspect] = []
     with reading(database) as connection:
-        for scan in scans(connection):
-            if framework in (None, scan.framework) and scan.framework in ("pytorch", "tensorflow"):
-                found += suspects_of(load_serving(connection, scan, device), load_pairs(), pattern)
+        for scan in newest_scans(connection) if framework is None else [choose_scan(connection, framework)]:
+            graph = load_serving(connection, scan, device)
+            refuse_without_operators(graph)
+            found += suspects_of(graph, load_pairs(), pattern)
     found.sort(key=lambda one: (-one.score, one.cause.rank, not one.certain, one.framework, one.operator, one.format))
     return found if top is None else found[:top]
 

@@ -7,6 +7,7 @@ by the operation alone. An operation that only one version has is no upcast, gai
 
 from __future__ import annotations
 
+import difflib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from pathlib import Path
 from opscanner.errors import UsageError
 from opscanner.graph.call_graph import ScanRow, scans
 from opscanner.graph.queries import reading
-from opscanner.graph.serving import ServingGraph, choose_scan, load_serving
+from opscanner.graph.serving import ServingGraph, choose_scan, load_serving, refuse_without_operators
 from opscanner.operators.comparison import RANKED_FORMATS
 from opscanner.operators.pipeline import COMPUTING, Pipeline, Pipelines, PipelineStep, is_wider
 
@@ -48,7 +49,7 @@ class VersionDiff:
     compared : int
         Operators and storage formats that both compute something for.
     left_out : mapping of str to int
-        Why others were not compared.
+        Why others were not compared; what neither side has is counted only where one operator was asked for.
     """
 
     before: ScanRow
@@ -67,6 +68,8 @@ def diff_versions(database: str, before: str, after: str, device: str, operator:
         When a scan is not known, they are of different frameworks or the same one, or nobody has the operator.
     """
     first, second = (_load(database, wanted, device) for wanted in (before, after))
+    for graph in (first, second):
+        refuse_without_operators(graph)
     if first.scan.framework != second.scan.framework:
         raise UsageError(
             f"{before} and {after} are of two frameworks",
@@ -97,7 +100,9 @@ def diff_graphs(before: ServingGraph, after: ServingGraph, operator: str | None 
     """Compares what serves each operator in two versions."""
     names = sorted(before.declared | after.declared)
     if operator is not None and operator not in names:
-        raise UsageError(f"neither version has an operator {operator}", "opscanner operators lists them")
+        near = difflib.get_close_matches(operator, names, n=3)
+        hint = f"did you mean {' or '.join(near)}?" if near else "opscanner operators lists them"
+        raise UsageError(f"neither version has an operator {operator}", hint)
     pipelines = Pipelines(before), Pipelines(after)
     versions = before.scan.version, after.scan.version
     changes: list[ChangedOperation] = []
@@ -108,6 +113,8 @@ def diff_graphs(before: ServingGraph, after: ServingGraph, operator: str | None 
             version for version, graph in zip(versions, (before, after), strict=True) if not graph.serving.get(name)
         ]
         if missing:
+            if len(missing) == 2 and operator is not None:
+                left_out[f"nothing that was scanned of {' or '.join(versions)} serves it on {before.device}"] += 1
             if len(missing) == 1:
                 left_out[f"nothing that was scanned of {missing[0]} serves it"] += 1
             continue
@@ -115,6 +122,8 @@ def diff_graphs(before: ServingGraph, after: ServingGraph, operator: str | None 
             sides = [one.of((name,), format_) for one in pipelines]
             empty = [version for version, side in zip(versions, sides, strict=True) if not _computes(side)]
             if empty:
+                if len(empty) == 2 and operator is not None:
+                    left_out[f"neither computes anything for {format_}, so far as was seen"] += 1
                 if len(empty) == 1:
                     left_out[f"{empty[0]} computes nothing for {format_}"] += 1
                 continue

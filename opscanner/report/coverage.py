@@ -30,8 +30,7 @@ def _block(report: Coverage, stream: IO[str]) -> None:
         (
             "reached by device code",
             f"{report.device_functions:,}",
-            f"{report.device_functions_with_error:,} with an error inside; "
-            f"{_share(report.units - report.units_with_device_error, report.units)} of the units have none",
+            _device(report),
         ),
         ("nodes, edges", f"{report.nodes:,}", f"{report.edges:,} edges"),
         ("cast sites", f"{report.cast_sites:,}", f"{report.constant_cast_sites:,} of constants"),
@@ -48,6 +47,16 @@ def _block(report: Coverage, stream: IO[str]) -> None:
         stream.write(f"  {name:<24}{value:>{width}}  {note}".rstrip() + "\n")
     _counted("headers not found, and the units that include them", report.missing_headers, stream)
     _counted("reasons for skipping", report.reasons, stream)
+
+
+def _device(report: Coverage) -> str:
+    """What is wrong with device code; where no function is device code, nothing can be."""
+    if not report.device_functions and not report.units_with_device_error:
+        return "no device code was seen"
+    return (
+        f"{report.device_functions_with_error:,} with an error inside; "
+        f"{_share(report.units - report.units_with_device_error, report.units)} of the units have none"
+    )
 
 
 def _share(part: int, total: int) -> str:

@@ -13,7 +13,8 @@ from typing import IO, Any
 from opscanner.operators.testlist import Suspect
 
 COLUMNS = (
-    "framework", "operator", "format", "score", "cause", "findings", "patterns", "at", "pair", "recipes", "call",
+    "framework", "version", "operator", "format", "score", "cause", "findings", "patterns", "at", "pair", "recipes",
+    "call",
 )  # fmt: skip
 
 
@@ -21,7 +22,7 @@ def rows(suspects: Iterable[Suspect]) -> Iterator[tuple[Any, ...]]:
     """Cells in the order of ``COLUMNS``."""
     for one in suspects:
         yield (
-            one.framework, one.operator, one.format, f"{one.score:.2f}", one.cause.value,
+            one.framework, one.version, one.operator, one.format, f"{one.score:.2f}", one.cause.value,
             " ".join(str(row.id) for row in one.findings), " ".join(sorted({row.pattern for row in one.findings})),
             f"{one.findings[0].file}:{one.findings[0].line}", one.pair, " ".join(row.recipe for row in one.recipes),
             one.call,
@@ -89,7 +90,8 @@ def render_pytest(suspects: Sequence[Suspect], stream: IO[str]) -> None:
 
 
 def _cases(one: Suspect) -> Iterator[dict[str, Any]]:
-    reasons = [f"{row.pattern} at {row.file}:{row.line} (finding {row.id})" for row in one.findings]
+    scanned = f"{one.framework} {one.version}"
+    reasons = [f"{scanned}: {row.pattern} at {row.file}:{row.line} (finding {row.id})" for row in one.findings]
     other = "tensorflow" if one.framework == "pytorch" else "pytorch"
     suspected = f"{one.framework}-{one.operator}"
     sides = ((one.framework, suspected, one.call), (other, f"{other}-counterpart-of-{suspected}", one.counterpart))

@@ -72,6 +72,38 @@ def test_casts_are_filtered(run: Any, options: tuple[str, ...], lines: list[int]
 
 
 @SCANNED
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("casts", "--from", "half"), "did you mean float16?"),
+        (("casts", "--to", "float61"), "float64"),
+        (("casts", "--framework", "pytorhc"), "did you mean pytorch?"),
+        (("casts", "--framework", "pytorch@2.6"), "takes no version"),
+        (("arithmetic", "--in", "bf16"), "did you mean bfloat16?"),
+        (("arithmetic", "--accumulator", "f64"), "did you mean float64?"),
+        (("operators", "--framework", "onnx"), "known are pytorch, tensorflow, none"),
+        (("operators", "elu", "--framework", "torch"), "did you mean pytorch?"),
+        (("patterns", "show", "--framework", "onnx"), "known are pytorch"),
+        (("classify", "--framework", "onnx"), "known are pytorch"),
+        (("compare", "--storage", "float16,half"), "there is no floating-point format 'half'"),
+        (("testlist", "--from-findings", "--framework", "onnx"), "known are pytorch"),
+        (("testlist", "--from-findings", "--framework", "pytorch"), "holds no operators"),
+        (("diff", "pytorch", "pytorch"), "holds no operators"),
+        (("diff", "pytorch", "tensorflow"), "holds no scan of tensorflow"),
+    ],
+)
+def test_a_filter_that_nothing_can_match_is_wrong_usage(run: Any, words: tuple[str, ...], said: str) -> None:
+    outcome = run(*words)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert said in outcome.err
+
+
+@SCANNED
+def test_integers_are_formats_of_casts(run: Any) -> None:
+    assert run("casts", "--from", "uint8", "--format", "json").data == []
+
+
+@SCANNED
 def test_arithmetic_prints_where_something_is_computed(run: Any) -> None:
     (found,) = run("arithmetic", "--in", "float32", "--category", "arith", "--format", "json").data
     assert list(found) == ARITHMETIC_KEYS

@@ -42,7 +42,7 @@ def scanned(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
         "tensorflow": elu("tensorflow", "2.14.1", CHAIN),
     }
     write_scan(tmp_path / "pytorch", tmp_path / "here" / "opscanner.sqlite")
-    for module in (compare_scans, version_diff):
+    for module in (compare_scans, version_diff, testlist):
         monkeypatch.setattr(module, "choose_scan", lambda connection, wanted: graphs[wanted].scan)
     for module in (compare_scans, version_diff, testlist):
         monkeypatch.setattr(
@@ -50,7 +50,8 @@ def scanned(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
             "load_serving",
             lambda connection, scan, device: next(one for one in graphs.values() if one.scan == scan),
         )
-    monkeypatch.setattr(testlist, "scans", lambda connection: [one.scan for one in graphs.values()])
+    newest = [graphs[name].scan for name in ("pytorch@2.6.0", "tensorflow")]
+    monkeypatch.setattr(testlist, "newest_scans", lambda connection: newest)
     return run
 
 
@@ -113,6 +114,18 @@ def test_testlist_gives_calls_reasons_and_inputs(scanned: Run) -> None:
     ]
     assert {row["recipe"] for row in found["recipes"]} == {"near_zero", "towards_saturation", "sweep"}
     assert outcome.code == 0
+
+
+def test_testlist_lists_the_version_that_is_named_and_says_which(scanned: Run) -> None:
+    (old,) = scanned("testlist", "--from-findings", "--framework", "pytorch@1.13.1", "--format", "json").data
+    assert (old["framework"], old["version"], old["operator"]) == ("pytorch", "1.13.1", "elu")
+    outcome = scanned("testlist", "--from-findings", "--format", "csv")
+    assert {(row["framework"], row["version"]) for row in csv.DictReader(io.StringIO(outcome.out))} == {
+        ("tensorflow", "2.14.1")
+    }
+    assert "1 operators and formats of tensorflow@2.14.1" in outcome.err
+    text = scanned("testlist", "--from-findings", "--format", "pytest").out
+    assert "tensorflow 2.14.1: untuned-arithmetic at tensorflow/elu.cu:40" in text
 
 
 def test_testlist_writes_a_file_of_tests(scanned: Run, tmp_path: Path) -> None:

@@ -105,3 +105,12 @@ def test_an_unknown_pattern_is_wrong_usage_and_near_ones_are_named(run: Any) -> 
 @SCANNED
 def test_a_framework_that_was_not_scanned_is_wrong_usage(run: Any) -> None:
     assert run("classify", "--framework", "tensorflow").code == 2
+
+
+@SCANNED
+def test_explain_says_how_often_a_pattern_was_found_in_a_database(run: Any) -> None:
+    outcome = run("patterns", "explain", "narrowed-result", "--db", "opscanner.sqlite")
+    assert outcome.out == run("patterns", "explain", "narrowed-result").out
+    found = run("patterns", "show", "narrowed-result", "--format", "json").data
+    assert found
+    assert outcome.err.startswith(f"{len(found)} findings in opscanner.sqlite")

@@ -9,7 +9,7 @@ import pytest
 
 from opscanner.errors import UsageError
 from opscanner.graph.queries import reading
-from opscanner.graph.serving import choose_scan
+from opscanner.graph.serving import choose_scan, newest_scans
 from opscanner.graph.store import Store
 
 
@@ -37,3 +37,40 @@ def test_the_beginning_of_a_version_names_it(chosen: Callable[[str], Any]) -> No
 def test_two_trees_of_one_version_cannot_be_told_apart(chosen: Callable[[str], Any]) -> None:
     with pytest.raises(UsageError, match=r"may be pytorch@2\.6\.0a0 of /c, pytorch@2\.6\.0a0 of /d"):
         chosen("pytorch@2.6")
+
+
+def test_a_version_that_is_not_there_names_those_that_are_and_what_to_type(chosen: Callable[[str], Any]) -> None:
+    with pytest.raises(UsageError) as caught:
+        chosen("pytorch@1.13.1")
+    assert "pytorch@1.13.0a0, pytorch@2.10.1, pytorch@2.6.0a0, pytorch@2.6.0a0" in caught.value.what
+    assert caught.value.hint.startswith("pytorch@1.13.0a0,")
+    with pytest.raises(UsageError) as caught:
+        chosen("pytorch@2.10.0")
+    assert caught.value.hint.startswith("pytorch@2.10.1,")
+
+
+def test_a_framework_that_was_not_scanned_is_told_from_one_that_there_is_not(chosen: Callable[[str], Any]) -> None:
+    with pytest.raises(UsageError, match=r"no scan of tensorflow, but pytorch@1\.13\.0a0"):
+        chosen("tensorflow")
+    with pytest.raises(UsageError, match="no framework 'onnx'"):
+        chosen("onnx")
+
+
+def test_the_newest_of_each_framework_is_never_two_versions_of_one(database: str) -> None:
+    with Store(database) as store:
+        for framework, version, root in (
+            ("none", "", "/own"),
+            ("pytorch", "2.6.0", "/b"),
+            ("tensorflow", "2.14.1", "/c"),
+            ("pytorch", "1.13.1", "/a"),
+        ):
+            store.finish_scan(store.begin_scan(framework, version, root).id, complete=True)
+    with reading(database) as connection:
+        assert [one.root for one in newest_scans(connection)] == ["/b", "/c"]
+
+
+def test_sources_of_no_framework_have_no_newest_scan(database: str) -> None:
+    with Store(database) as store:
+        store.finish_scan(store.begin_scan("none", "", "/own").id, complete=True)
+    with reading(database) as connection, pytest.raises(UsageError, match=r"no scan of a framework.*: /own"):
+        newest_scans(connection)

@@ -93,3 +93,26 @@ def test_an_operator_that_neither_version_has_is_a_usage_error() -> None:
     old = version("1", ("f_kernel", "f.cu", 10, NARROW))
     with pytest.raises(UsageError, match="neither version has an operator h"):
         diff_graphs(old.graph, old.graph, "h")
+
+
+def test_what_keeps_an_operator_from_being_compared_is_said_where_it_was_asked_for() -> None:
+    old, new = GraphBuilder("pytorch", "1"), GraphBuilder("pytorch", "2")
+    for graph in (old, new):
+        graph.operator("composite")
+    diff = diff_graphs(old.graph, new.graph, "composite")
+    assert dict(diff.left_out) == {"nothing that was scanned of 1 or 2 serves it on cuda": 1}
+    assert dict(diff_graphs(old.graph, new.graph).left_out) == {}
+    moves: list[Written] = [("load", "x", "float16")]
+    old, new = (version(number, ("f_kernel", "f.cu", 10, moves)) for number in ("1", "2"))
+    diff = diff_graphs(old.graph, new.graph, "f")
+    assert dict(diff.left_out) == {
+        f"neither computes anything for {name}, so far as was seen": 1 for name in ("float16", "bfloat16")
+    }
+
+
+def test_an_operator_that_nobody_has_is_answered_with_those_alike() -> None:
+    graph = version("1", ("f_kernel", "f.cu", 10, WIDE)).graph
+    graph.declared.add("softmax")
+    with pytest.raises(UsageError) as caught:
+        diff_graphs(graph, graph, "sofmax")
+    assert caught.value.hint == "did you mean softmax?"

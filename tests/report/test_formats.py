@@ -71,6 +71,12 @@ def test_coverage_never_rounds_up_to_all() -> None:
     assert "not finished" not in shown
 
 
+def test_coverage_says_that_there_is_no_device_code_instead_of_praising_it() -> None:
+    shown = text(coverage.render, [Coverage("none", "", "/x", True, statuses={"ok": 2}, functions=5)])
+    (line,) = (line for line in shown.splitlines() if "reached by device code" in line)
+    assert line.split("  ")[-1] == "no device code was seen"
+
+
 def test_coverage_says_when_a_scan_has_not_finished() -> None:
     assert "not finished" in text(coverage.render, [Coverage("none", "", "/x", False)])
 
