@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, FromClause, and_, case, func, literal_column, select
+from sqlalchemy import ColumnElement, Connection, FromClause, and_, case, func, literal_column, or_, select
 
 from opscanner.graph import schema
 from opscanner.graph.view import View
@@ -116,7 +116,8 @@ CAST_INSTANCES = View(
         _node.c.id, _node.c.cast_site_id.label("cast_id"), _scan.c.framework, _file.c.path.label("file"),
         _node.c.line, _node.c.column, _function.c.name.label("function"), _instance.c.bindings,
         _cast.c.from_format, _cast.c.to_format, _cast.c.form, _node.c.lanes, _node.c.constant, _node.c.reached,
-        _pass(and_(_node.c.reached, _instance.c.device_reached)), _node.c.instance_id, _cast.c.scan_id,
+        _pass(and_(_node.c.reached, or_(_instance.c.device_reached, _node.c.on_device))), _node.c.instance_id,
+        _cast.c.scan_id,
     ).select_from(
         _node.join(_cast, _cast.c.id == _node.c.cast_site_id)
         .join(_instance, _instance.c.id == _node.c.instance_id)
@@ -135,7 +136,7 @@ CAST_INSTANCES = View(
         "lanes": "Values at once: 2 for __half2.",
         "constant": "A literal's, folded by compilers.",
         "reached": "False in a branch that constants rule out.",
-        "pass": "device or host, for this instance.",
+        "pass": "device or host, for this instance; device too for what a host function hands to a GPU (Eigen).",
         "instance_id": "Row of function_instance.",
         "scan_id": "Row of scan.",
     },

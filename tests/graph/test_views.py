@@ -10,7 +10,7 @@ from opscanner.graph.connect import database_url, open_engine
 from opscanner.graph.schema import metadata
 from opscanner.graph.store import Store
 from opscanner.graph.views import VIEWS
-from tests.graph.units import whole_unit
+from tests.graph.units import cast_node, host, unit, whole_unit
 
 
 @pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)
@@ -61,3 +61,18 @@ def test_views_begin_with_the_filter_and_not_with_a_scan_of_a_large_table(databa
         scanned = [step for step in plan if re.match(r"SCAN (?!scan\b)", step) and "LEFT-JOIN" not in step]
         assert scanned == [], f"{query}: {plan}"
     engine.dispose()
+
+
+def test_a_cast_that_a_host_function_hands_to_a_gpu_is_one_of_the_device_in_every_view(database: str) -> None:
+    """As in ``out.device(gpu) = in.cast<float>()`` of Eigen; the function around it stays one of the host."""
+    function = host()
+    handed = cast_node(32, "float16", "float32", on_device=True)
+    ruled_out = cast_node(33, "float16", "float32", on_device=True, reached=False)
+    with Store(database) as store:
+        scan = store.begin_scan("tensorflow", "2.14.1", "/src")
+        store.write_unit(scan.id, unit(function._replace(nodes=(*function.nodes, handed, ruled_out), calls=())))
+    with sqlite3.connect(database) as connection:
+        for view in ("cast_instances", "casts"):
+            rows = connection.execute(f'SELECT line, "pass" FROM {view} ORDER BY line').fetchall()
+            assert rows == [(31, "host"), (32, "device"), (33, "host")], view
+    connection.close()
