@@ -119,7 +119,7 @@ def scan(
         Which of clang's two compilations of a CUDA file to see: ``device``, ``host``, ``both``, or ``auto``: the
         device's, and the host's too where the file has code for it alone.
     timeout_s : float
-        Seconds after which a unit is given up.
+        CPU seconds after which a unit is given up; six times as many by the clock also end it.
     rescan : bool
         Begin afresh even though an interrupted scan could go on.
     progress : callable, optional

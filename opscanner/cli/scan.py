@@ -33,7 +33,7 @@ CUDA_PATH_HELP = "CUDA toolkit or header wheels.  [default: CUDA_HOME, installed
     help="Which of clang's two compilations of a CUDA file to see; auto adds the host's where it may differ.",
 )  # fmt: skip
 @click.option("--no-pch", is_flag=True, help="Parse without precompiled headers: slower, for comparison.")
-@click.option("--timeout", "timeout_s", type=click.FloatRange(min=1), help="Seconds for a unit.  [default: 600]")
+@click.option("--timeout", "timeout_s", type=click.FloatRange(min=1), help="CPU seconds for a unit.  [default: 600]")
 @click.option("--rescan", is_flag=True, help="Begin afresh even though an interrupted scan could go on.")
 @click.option("--strict", is_flag=True, help="Exit with 1 instead of 3 when something could not be analysed.")
 def command(no_pch: bool, strict: bool, timeout_s: float | None, **options: Any) -> int:

@@ -37,7 +37,7 @@ def scan_units(
     cache_dir : str
         Where precompiled headers are kept.
     timeout_s, memory_mib : float, int
-        What one unit may take; past it the unit is skipped with that reason.
+        What one unit may take, of CPU time (see ``pool``) and of memory; past it it is skipped with that reason.
 
     Yields
     ------

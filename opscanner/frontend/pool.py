@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 
 from compile_db import ClangCommand
 from opscanner.errors import FrontendError
@@ -29,6 +30,9 @@ Known = dict[str, KnownInstance]
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _RECURSION_LIMIT = 100_000
 _STACK_BYTES = 512 * 1024 * 1024
+#: A unit's time is the CPU's, so that a busy machine costs no units; one that waits for something is given up after so
+#: many times its time by the clock.
+_WALL_FACTOR = 6
 #: A group of fewer units is parsed without a precompiled header.
 _GROUP = 2
 
@@ -63,7 +67,8 @@ class Process:
     process: subprocess.Popen[bytes]
     connection: Connection
     task: Task | None = None
-    deadline: float = 0.0
+    began_s: float = 0.0  # by the clock
+    began_cpu_s: float | None = None  # none where the system does not tell
     told: dict[int, int] = field(default_factory=dict)  # how many of a group's news it has had
 
 
@@ -116,7 +121,7 @@ class Pool:
                 if task is None:
                     return
                 worker.task = task
-                worker.deadline = time.monotonic() + self.timeout_s
+                worker.began_s, worker.began_cpu_s = time.monotonic(), _cpu_s(worker.process.pid)
                 group = self.groups[task.group]
                 news = group.news[worker.told.get(task.group, 0) :]
                 worker.told[task.group] = len(group.news)
@@ -142,8 +147,22 @@ class Pool:
         for worker in busy:
             if worker.connection in ready:
                 yield from self._receive(worker)
-            elif time.monotonic() > worker.deadline:
-                yield from self._lose(worker, f"took longer than {self.timeout_s:g} s")
+            elif reason := self._overdue(worker):
+                yield from self._lose(worker, reason)
+
+    def _overdue(self, worker: Process) -> str:
+        """Why a worker is to be stopped; empty while it may go on."""
+        elapsed_s = time.monotonic() - worker.began_s
+        if elapsed_s <= self.timeout_s:  # one thread works: it has not had more of the CPU
+            return ""
+        now_s = _cpu_s(worker.process.pid)
+        if now_s is None or worker.began_cpu_s is None:
+            return f"took longer than {self.timeout_s:g} s"
+        if now_s - worker.began_cpu_s > self.timeout_s:
+            return f"took longer than {self.timeout_s:g} s of CPU time"
+        if elapsed_s > _WALL_FACTOR * self.timeout_s:
+            return f"took longer than {_WALL_FACTOR * self.timeout_s:g} s, most of them waiting"
+        return ""
 
     def _receive(self, worker: Process) -> Iterator[UnitResult]:
         task = worker.task
@@ -189,6 +208,16 @@ class Pool:
     def _stop(self) -> None:
         for worker in list(self.workers):
             self._end(worker)
+
+
+def _cpu_s(pid: int) -> float | None:
+    """CPU seconds that a process has had, from Linux's /proc/PID/stat (proc(5): utime and stime); none elsewhere."""
+    try:
+        # The name, in parentheses, may hold anything; the fields behind it are numbers.
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, IndexError, ValueError):
+        return None
 
 
 def _why_dead(exit_code: int, memory_mib: int) -> str:

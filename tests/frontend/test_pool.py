@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
+from multiprocessing import Pipe
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ from snippets import TORCH_TYPES, command_for
 
 from compile_db import ClangCommand, Toolchain
 from opscanner.frontend import scan_units
+from opscanner.frontend.pool import Pool, Process, _cpu_s
 from opscanner.ir import Node, NodeKind, UnitResult, UnitStatus
 
 GOOD = "float f(double d) { return d; }\n"
@@ -91,9 +95,39 @@ def test_a_unit_that_takes_too_long_is_stopped_and_the_others_come(sources: Path
     started = time.monotonic()
     units = scan_all(sources, found, timeout_s=4.0)
     assert (units["hang.cu"].status, units["good.cu"].status) == (UnitStatus.SKIPPED, UnitStatus.OK)
-    assert units["hang.cu"].reason == "took longer than 4 s"
+    assert units["hang.cu"].reason == "took longer than 4 s of CPU time"
     assert time.monotonic() - started < 60
     assert workers() == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a unit's time is the clock's")
+def test_a_unit_that_waits_for_a_cpu_is_not_lost_until_it_waited_for_long(sources: Path) -> None:
+    """As on a machine where others run: no CPU time although the clock goes on."""
+    pool = Pool(str(sources), 1, "", 10.0, 1024, [])
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        waiting = Process(process, Pipe()[0])
+        waiting.began_cpu_s = 0.0
+        for elapsed_s, reason in ((9, ""), (30, ""), (61, "took longer than 60 s, most of them waiting")):
+            waiting.began_s = time.monotonic() - elapsed_s
+            assert pool._overdue(waiting) == reason
+        # Twenty seconds of the CPU by another count: as if it had had 20 less when the unit began.
+        waiting.began_s, waiting.began_cpu_s = time.monotonic() - 30, -20.0
+        assert pool._overdue(waiting) == "took longer than 10 s of CPU time"
+        process.kill()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody tells")
+def test_the_cpu_time_of_a_process_is_what_the_system_counts() -> None:
+    spin = "import time\nwhile time.process_time() < 0.5: pass\nprint('spun', flush=True)\ninput()"
+    with subprocess.Popen(
+        [sys.executable, "-c", spin], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        # The system counts in hundredths of a second.
+        assert 0.47 <= (_cpu_s(process.pid) or 0.0) < 0.8
+        process.kill()
+    assert _cpu_s(process.pid) is None
 
 
 DEEP = {
