@@ -1,0 +1,165 @@
+"""Sums and products of matrices that lose nothing to cancellation, in the three arithmetics of the oracle.
+
+float64 sums are exact and rounded once (``math.fsum``: Shewchuk 1997); longdouble sums carry the error of each
+addition along (Ogita, Rump, Oishi, Accurate sum and dot product, SIAM J. Sci. Comput. 2005, Sum2: as if summed in
+128 bits); balls widen by what they lose.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import autograd.numpy as anp
+import numpy as np
+from autograd.extend import defvjp, primitive
+from autograd.numpy.numpy_vjps import grad_np_sum, match_complex
+
+_SPLITTER = 2.0**27 + 1  # Dekker 1971: cuts a float64 in two halves of 26 bits
+
+
+@primitive  # type: ignore[untyped-decorator]
+def sum_(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """The sum over ``axis`` (one, several, or all), rounded once."""
+    x = np.asarray(x)
+    if x.dtype == object:
+        return np.sum(x, axis=axis, keepdims=keepdims)
+    if x.dtype.kind == "c":
+        return sum_(x.real, axis=axis, keepdims=keepdims) + 1j * sum_(x.imag, axis=axis, keepdims=keepdims)
+    if x.dtype.kind != "f":
+        return np.sum(x, axis=axis, keepdims=keepdims)
+    rows, shape = _rows(x, axis, keepdims)
+    summed = _sum_long(rows) if x.dtype == np.longdouble else _sum_exactly(rows)
+    return summed.reshape(shape)[()]
+
+
+defvjp(sum_, lambda ans, x, axis=None, keepdims=False: grad_np_sum(ans, x, axis=axis, keepdims=keepdims))
+
+
+def mean_(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """The mean over ``axis``: :func:`sum_` divided once."""
+    axes = range(anp.ndim(x)) if axis is None else (axis,) if isinstance(axis, int) else axis
+    return sum_(x, axis=axis, keepdims=keepdims) / math.prod(anp.shape(x)[a] for a in axes)
+
+
+@primitive  # type: ignore[untyped-decorator]
+def matmul(a: Any, b: Any) -> Any:
+    """The product of two stacks of matrices ``(..., m, k)`` and ``(..., k, n)``, each element rounded once.
+
+    Vectors are not taken: give them an axis of length 1.
+    """
+    a, b = np.asarray(a), np.asarray(b)
+    if object in (a.dtype, b.dtype):
+        return np.matmul(a, b)
+    if "c" in (a.dtype.kind, b.dtype.kind):
+        real = matmul(a.real, b.real) - matmul(a.imag, b.imag)
+        return real + 1j * (matmul(a.real, b.imag) + matmul(a.imag, b.real))
+    shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
+    a = np.broadcast_to(a, (*shape[:-1], a.shape[-1])).reshape(-1, *a.shape[-2:])
+    b = np.broadcast_to(b, (*shape[:-2], *b.shape[-2:])).reshape(-1, *b.shape[-2:])
+    long = np.longdouble in (a.dtype, b.dtype)
+    made = np.empty((len(a), *shape[-2:]), dtype=np.longdouble if long else np.float64)
+    for place, (left, right) in enumerate(zip(a, b, strict=True)):
+        columns = np.ascontiguousarray(right.T)
+        for row in range(len(left)):  # one row at a time keeps the products in the cache
+            products = left[row] * columns
+            if long:
+                made[place, row] = _sum_long(products)
+            else:
+                made[place, row] = _sum_exactly(
+                    np.concatenate([products, _lost(left[row], columns, products)], axis=-1)
+                )
+    return made.reshape(shape)
+
+
+def _swap(x: Any) -> Any:
+    return anp.swapaxes(x, -1, -2)
+
+
+def _shrink(g: Any, shape: tuple[int, ...]) -> Any:
+    """Sum over the axes along which a stack was broadcast."""
+    while anp.ndim(g) > len(shape):
+        g = sum_(g, axis=0)
+    for axis, size in enumerate(shape):
+        if size == 1 and anp.shape(g)[axis] != 1:
+            g = sum_(g, axis=axis, keepdims=True)
+    return g
+
+
+defvjp(
+    matmul,
+    lambda ans, a, b: lambda g: match_complex(a, _shrink(matmul(g, _swap(anp.conj(b))), anp.shape(a))),
+    lambda ans, a, b: lambda g: match_complex(b, _shrink(matmul(_swap(anp.conj(a)), g), anp.shape(b))),
+)
+
+
+def dot(a: Any, b: Any, axis: int = -1) -> Any:
+    """The inner products of two arrays along ``axis``, rounded once where the products are exact or balls.
+
+    Products of values of at most 32 bits are exact in float64.
+    """
+    return sum_(a * b, axis=axis)
+
+
+def _rows(x: np.ndarray, axis: Any, keepdims: bool) -> tuple[np.ndarray, tuple[int, ...]]:
+    """``x`` as (rows, terms), and the shape of the result."""
+    axes = tuple(range(x.ndim)) if axis is None else (axis,) if isinstance(axis, (int, np.integer)) else tuple(axis)
+    axes = tuple(a % x.ndim for a in axes)
+    kept = [a for a in range(x.ndim) if a not in axes]
+    shape = tuple(1 if a in axes else n for a, n in enumerate(x.shape)) if keepdims else tuple(x.shape[a] for a in kept)
+    terms = math.prod(x.shape[a] for a in axes)
+    return x.transpose(*kept, *axes).reshape(math.prod(x.shape[a] for a in kept), terms), shape
+
+
+def _sum_exactly(rows: np.ndarray) -> np.ndarray:
+    answer: np.ndarray = np.array([_fsum(row) for row in np.asarray(rows, dtype=np.float64).tolist()], dtype=np.float64)
+    return answer
+
+
+def _fsum(row: list[float]) -> float:
+    try:
+        return math.fsum(row)
+    except (OverflowError, ValueError):  # a partial sum beyond float64, or infinities of both signs
+        return _sum_of_large(row)
+
+
+def _sum_of_large(row: list[float]) -> float:
+    if not all(map(math.isfinite, row)):
+        return float(np.sum(row))
+    halves = [math.ldexp(value, -64) for value in row]  # what this drops is nothing beside a sum near the largest
+    total = math.fsum(halves)
+    try:
+        return math.ldexp(total, 64)
+    except OverflowError:
+        return math.copysign(math.inf, total)
+
+
+def _sum_long(rows: np.ndarray) -> np.ndarray:
+    """Halve until one is left, the error of each addition summed beside."""
+    rest = np.zeros(rows.shape[0], dtype=np.longdouble)
+    if rows.shape[1] == 0:
+        return np.asarray(rest)
+    while rows.shape[1] > 1:
+        half = rows.shape[1] // 2
+        a, b = rows[:, :half], rows[:, half : 2 * half]
+        total = a + b
+        back = total - a
+        error = (a - (total - back)) + (b - back)
+        rest = rest + np.sum(np.where(np.isfinite(total), error, 0), axis=1)
+        rows = np.concatenate([total, rows[:, 2 * half :]], axis=1)
+    answer: np.ndarray = rows[:, 0] + rest
+    return answer
+
+
+def _lost(a: np.ndarray, b: np.ndarray, product: np.ndarray) -> np.ndarray:
+    """What rounding took from ``product = a * b``: exact unless it overflows or is subnormal (Dekker 1971)."""
+
+    def halves(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        high = _SPLITTER * x
+        high = high - (high - x)
+        return high, x - high
+
+    (ah, al), (bh, bl) = halves(a), halves(b)
+    rest = al * bl - (((product - ah * bh) - al * bh) - ah * bl)
+    answer: np.ndarray = np.where(np.isfinite(rest) & np.isfinite(product), rest, 0.0)
+    return answer
