@@ -25,7 +25,9 @@ from opscanner.operators import pair_check
 from opscanner.operators.pairs import OperatorPair, read_pairs
 
 TABLE = Path(__file__).resolve().parent.parent / "data" / "operator_pairs.csv"
-RESULTS = ("result", "difference", "bound", "aten_ran", "tensorflow_ran")
+RESULTS = (
+    "result", "difference", "bound", "aten_ran", "tensorflow_ran", "aten_backward_ran", "tensorflow_backward_ran",
+)  # fmt: skip
 
 
 def main() -> int:
@@ -55,7 +57,7 @@ def main() -> int:
 
 def run(pair: OperatorPair) -> tuple[dict[str, str], list[str]]:
     """The result columns of a pair, and what is wrong with it."""
-    nothing = {"result": "not_checked", "difference": "", "bound": "", "aten_ran": "", "tensorflow_ran": ""}
+    nothing = {**dict.fromkeys(RESULTS, ""), "result": "not_checked"}
     wrong = [f"leaves {name} to its default" for name in pair_check.unset_attributes(pair)]
     if pair.unchecked_because:
         return nothing, [*wrong, *pair_check.contradictions(pair)]
@@ -78,6 +80,8 @@ def run(pair: OperatorPair) -> tuple[dict[str, str], list[str]]:
         "bound": f"{pair.bound:.1e}",
         "aten_ran": " ".join(found.aten_ran),
         "tensorflow_ran": " ".join(found.tensorflow_ran),
+        "aten_backward_ran": " ".join(found.aten_backward_ran),
+        "tensorflow_backward_ran": " ".join(found.tensorflow_backward_ran),
     }
     return results, wrong
 

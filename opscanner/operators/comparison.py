@@ -22,8 +22,6 @@ from opscanner.operators.risk import Cause, Risk, assess, assess_composite
 #: Storage formats whose untuned operations rules see; the others have pipelines and no ranking.
 RANKED_FORMATS = ("float16", "bfloat16")
 STORAGE_FORMATS = ("float16", "bfloat16", "float32", "float64")
-#: Error classes of pairs that hold an elementary function (see ``operators.pairs.ERROR_CLASSES``).
-_ELEMENTARY = frozenset(("elementary", "special"))
 #: Operators of composites that move, choose, compare or change a sign: they round nothing that they store.
 _EXACT = frozenset(
     (
@@ -115,26 +113,31 @@ class PairGroup:
     pairs: tuple[OperatorPair, ...]
     torch: tuple[str, ...]
     tensorflow: tuple[str, ...]
+    other_modes: tuple[str, ...] = ()
 
 
 def group_pairs(pairs: Iterable[OperatorPair], device: str) -> list[PairGroup]:
-    """Pairs by the operators that serve them on a device, in the table's order."""
-    groups: dict[tuple[tuple[str, ...], tuple[str, ...]], list[OperatorPair]] = defaultdict(list)
+    """Pairs by the operators that serve them on a device, and by their mode, in the table's order."""
+    groups: dict[tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]], list[OperatorPair]] = defaultdict(list)
     for pair in pairs:
-        groups[_torch_operators(pair, device), _tensorflow_operators(pair)].append(pair)
+        groups[_torch_operators(pair, device), _tensorflow_operators(pair), pair.other_modes].append(pair)
     return [PairGroup(tuple(found), *names) for names, found in groups.items()]
 
 
 def _torch_operators(pair: OperatorPair, device: str) -> tuple[str, ...]:
     further = pair.aten_cuda if device == "cuda" else ()
+    if pair.composed_in in ("torch", "both") and pair.aten_backward_ran:
+        # What the forward pass ran before is another pair's.
+        return tuple(dict.fromkeys((*further, *pair.aten_backward_ran)))
     # A composite that has a name of its own says nothing of what it is composed of.
     ran = pair.aten_ran if pair.composed_in in ("torch", "both") and len(pair.aten) == 1 else ()
     return tuple(dict.fromkeys((*pair.aten, *further, *ran)))
 
 
 def _tensorflow_operators(pair: OperatorPair) -> tuple[str, ...]:
-    ran = pair.tensorflow_ran if pair.composed_in in ("tensorflow", "both") else ()
-    return tuple(dict.fromkeys((pair.tensorflow, *ran)))
+    if pair.composed_in not in ("tensorflow", "both"):
+        return (pair.tensorflow,)
+    return pair.tensorflow_backward_ran or tuple(dict.fromkeys((*pair.tensorflow_ran, pair.tensorflow)))
 
 
 def find_pairs(pairs: Sequence[OperatorPair], name: str) -> list[OperatorPair]:
@@ -194,10 +197,10 @@ class Comparer:
         parts = [name for name in names if name.rstrip("_") not in _EXACT and name.rstrip("_") != pair.id]
         composed = pair.composed_in in (word, "both") and len(parts) > 1
         known = [found for found in (_declared(graph, name) for name in names) if found]
-        pipeline = pipelines.of(known, format_)
+        pipeline = pipelines.of(known, format_, group.other_modes)
         risk = assess(pipeline, pipelines.node)
         if composed and format_ in RANKED_FORMATS:
-            together = assess_composite(len(parts), pair.error_class in _ELEMENTARY, format_)
+            together = assess_composite(parts, format_)
             risk = max(risk, together, key=lambda one: one.score)
         missing = tuple(name for name in names if not graph.serving.get(_declared(graph, name) or ""))
         seen = _seen(graph, known, pipeline, pipelines)

@@ -27,6 +27,9 @@ class PairCheck:
     aten_ran, tensorflow_ran : tuple of str
         ATen operators and TensorFlow ops that ran, without those that only allocate, view or copy unless the pair
         names them.
+    aten_backward_ran, tensorflow_backward_ran : tuple of str
+        Those that the backward pass of a ``grad(...)`` ran itself, without wrappers and bookkeeping; empty for other
+        calls.
     all_zero : bool
         True when every output is zero: such a check would not tell operators apart.
     """
@@ -34,6 +37,8 @@ class PairCheck:
     difference: float
     aten_ran: tuple[str, ...]
     tensorflow_ran: tuple[str, ...]
+    aten_backward_ran: tuple[str, ...]
+    tensorflow_backward_ran: tuple[str, ...]
     all_zero: bool
 
 
@@ -77,6 +82,8 @@ def check(pair: OperatorPair) -> PairCheck:
         difference=largest_difference(ours, theirs, pair.metric),
         aten_ran=tuple(name for name in aten if name in pair.aten or name not in pytorch.BOOKKEEPING),
         tensorflow_ran=tuple(name for name in ops if name == pair.tensorflow or name not in tensorflow.BOOKKEEPING),
+        aten_backward_ran=pytorch.backward_operators_run(pair.torch_call, inputs, pair.format),
+        tensorflow_backward_ran=tensorflow.backward_operators_run(pair.tensorflow_call, inputs, pair.format),
         all_zero=all(not np.any(array) for array in (*ours, *theirs)),
     )
 

@@ -146,6 +146,15 @@ _ELEMENTARY = frozenset(
 )
 
 
+def is_elementary(operator: str) -> bool:
+    """True for an operator of either framework that is an elementary or special function, or holds one.
+
+    >>> is_elementary("Log1p"), is_elementary("Relu6"), is_elementary("sqrt")
+    (True, False, False)
+    """
+    return operator.lower() in _ELEMENTARY
+
+
 @dataclass(frozen=True)
 class PairInput:
     """One input: random values of a kind, shape and closed range, or an expression of the inputs before it.
@@ -194,6 +203,9 @@ class OperatorPair:
     difference: float | None
     aten_ran: tuple[str, ...]
     tensorflow_ran: tuple[str, ...]
+    aten_backward_ran: tuple[str, ...] = ()
+    tensorflow_backward_ran: tuple[str, ...] = ()
+    other_modes: tuple[str, ...] = ()
 
     @property
     def bound(self) -> float:
@@ -209,7 +221,7 @@ class OperatorPair:
         >>> find_pair("gelu.tanh").elementary_functions
         ('gelu', 'Pow', 'Tanh')
         """
-        return tuple(name for name in (*self.aten_ran, *self.tensorflow_ran) if name.lower() in _ELEMENTARY)
+        return tuple(name for name in (*self.aten_ran, *self.tensorflow_ran) if is_elementary(name))
 
     @property
     def metric(self) -> str:
@@ -335,4 +347,8 @@ def _pair(row: dict[str, str]) -> OperatorPair:
         difference=float(row["difference"]) if row["difference"] else None,
         aten_ran=tuple(row["aten_ran"].split()),
         tensorflow_ran=tuple(row["tensorflow_ran"].split()),
+        # Columns that a table of one's own may leave out.
+        aten_backward_ran=tuple((row.get("aten_backward_ran") or "").split()),
+        tensorflow_backward_ran=tuple((row.get("tensorflow_backward_ran") or "").split()),
+        other_modes=tuple((row.get("other_modes") or "").split()),
     )

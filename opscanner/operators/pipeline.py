@@ -18,6 +18,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from opscanner.graph.serving import ServingFinding, ServingGraph, ServingInstance, ServingNode
@@ -113,6 +114,22 @@ def is_wider(format_: str, than: str) -> bool:
     return one is not None and other is not None and one != other and one.holds(other)
 
 
+class _Left:
+    """What patterns leave out of a pipeline."""
+
+    def __init__(self, patterns: Collection[str]) -> None:
+        self.patterns = [pattern.partition("#") for pattern in patterns]
+
+    def function(self, name: str) -> bool:
+        return any(not part[1] and fnmatchcase(name, part[0]) for part in self.patterns)
+
+    def operation(self, function: str, operation: str) -> bool:
+        return any(
+            bool(part[1]) and fnmatchcase(function, part[0]) and fnmatchcase(operation, part[2])
+            for part in self.patterns
+        )
+
+
 class Pipelines:
     """Pipelines of the operators of one scan on one device; storage formats are told once, for all of them."""
 
@@ -133,14 +150,23 @@ class Pipelines:
         }
         self.node = {node.id: node for nodes in graph.nodes.values() for node in nodes}
 
-    def of(self, operators: Iterable[str], format_: str) -> Pipeline:
-        """The pipeline of operators taken together."""
+    def of(self, operators: Iterable[str], format_: str, leave_out: Collection[str] = ()) -> Pipeline:
+        """The pipeline of operators taken together.
+
+        Parameters
+        ----------
+        leave_out : collection of str
+            What the operators run in other modes than the one that is asked for: patterns ``FUNCTION`` or
+            ``FUNCTION#OPERATION``, as in a shell and with qualified names. Their steps are no part of the pipeline, and
+            findings whose chain leads through them do not count.
+        """
+        other = _Left(leave_out)
         distances: dict[int, int] = {}
         serving: set[int] = set()
         certain = True
         for name in operators:
             for served in self.graph.serving.get(name, ()):
-                if served.function in self._converting:
+                if served.function in self._converting or other.function(self.graph.functions[served.function].name):
                     continue
                 distances[served.function] = min(served.distance, distances.get(served.function, served.distance))
                 serving |= served.instances
@@ -151,10 +177,11 @@ class Pipelines:
         for function in sorted(distances, key=lambda one: (distances[one], one)):
             for number in instances.get(function, ()):
                 for node in self.graph.nodes.get(number, ()):  # in the order of evaluation
-                    step = self._step(node, function, format_)
-                    if step is not None:
+                    found = [one for one in self._findings(node, format_) if not self._leads_through(one, other)]
+                    step = self._step(node, function, format_, found)
+                    if step is not None and not other.operation(step.function, step.operation):
                         steps[step] = None
-                        findings.update((one.id, one) for one in self._findings(node, format_))
+                        findings.update((one.id, one) for one in found)
         return Pipeline(format_, tuple(steps), tuple(findings.values()), certain)
 
     def _instances(self, serving: Collection[int], format_: str) -> dict[int, list[int]]:
@@ -189,13 +216,22 @@ class Pipelines:
                     waiting.append(callee)
         return found
 
-    def _step(self, node: ServingNode, function: int, format_: str) -> PipelineStep | None:
+    def _leads_through(self, finding: ServingFinding, other: _Left) -> bool:
+        if not other.patterns:
+            return False
+        nodes = (self.node[step] for step in finding.chain if step in self.node)
+        names = ((self.graph.functions[self._function[node.instance]].name, node.operation) for node in nodes)
+        return any(other.function(function) or other.operation(function, operation) for function, operation in names)
+
+    def _step(
+        self, node: ServingNode, function: int, format_: str, found: Collection[ServingFinding]
+    ) -> PipelineStep | None:
         stage = STAGES.get(node.kind)
         if stage is None or node.constant:
             return None
         if stage in ("load", "store") and node.format != format_:
             return None
-        findings = tuple(one.id for one in self._findings(node, format_))
+        findings = tuple(one.id for one in found)
         return PipelineStep(
             stage, node.operation if stage not in ("load", "store") else "", node.from_format, node.format,
             node.accumulator, self.graph.functions[function].name, node.file, node.line, findings,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 from typing import Any, TextIO
 
 from opscanner.operators.comparison import Comparison, Seen, Side, first_widening
@@ -19,6 +20,8 @@ STEP_COLUMNS = (
     "pairs", "format", "framework", "operators", "step", "stage", "operation", "from", "to", "accumulator", "function",
     "file", "line", "findings",
 )  # fmt: skip
+#: Stages that move values and compute nothing.
+_MOVING = ("load", "store")
 #: Width of one of the two columns; with the gap between them 120 in all.
 _WIDTH = 58
 
@@ -127,7 +130,8 @@ def step_rows(comparisons: Iterable[Comparison]) -> Iterator[tuple[Any, ...]]:
 def render(comparisons: Sequence[Comparison], stream: TextIO) -> None:
     """Both pipelines of each operator and storage format side by side, and what they come to.
 
-    A place is the file's name and the line; full paths are in the JSON and CSV output.
+    A place is the file's name and the line; full paths, and each load and store, are in the JSON and CSV output. ``>``
+    stands before the lines that decide: what loses most on a side, else what shows best that it widens.
     """
     for number, one in enumerate(comparisons):
         if number:
@@ -154,19 +158,30 @@ def _column(side: Side) -> Iterator[str]:
         yield f"({', '.join(side.missing)}: not scanned)"
     if side.seen is not Seen.PIPELINE:
         yield f"({side.seen.value})"
-    function = ""
-    for step in side.pipeline.steps:
-        if step.function != function:
-            function = step.function
-            yield f"{_short(function)}  {step.file.rpartition('/')[2]}"
-        yield f"  {step.line:>4}  {_words(step)}"
+    deciding = _deciding(side)
+    moved = Counter(step.stage for step in side.pipeline.steps if step.stage in _MOVING)
+    steps = (step for step in side.pipeline.steps if step.stage not in _MOVING)
+    for (function, file), found in groupby(steps, lambda step: (step.function, step.file)):
+        yield f"{_short(function)}  {file.rpartition('/')[2]}"
+        for step in found:
+            yield f"{'>' if step in deciding else ' '} {step.line:>4}  {_words(step)}"
+    if moved:
+        counts = (f"{moved[stage]} {stage}{'s' * (moved[stage] > 1)}" for stage in _MOVING if moved[stage])
+        functions = len({step.function for step in side.pipeline.steps if step.stage in _MOVING})
+        yield f"{', '.join(counts)} of {side.pipeline.format} in {functions} function{'s' * (functions > 1)}"
+
+
+def _deciding(side: Side) -> set[PipelineStep]:
+    """The steps of the worst findings; without such the one that shows best that the side widens."""
+    worst = {one.id for one in side.risk.findings} if side.risk.score > 0 else set()
+    found = {step for step in side.pipeline.steps if worst.intersection(step.findings)}
+    best = first_widening(side)
+    return found or ({best} if best is not None else set())
 
 
 def _words(step: PipelineStep) -> str:
     if step.stage == "cast":
         return f"{step.from_format} -> {step.format}"
-    if step.stage in ("load", "store"):
-        return f"{step.stage} {step.format}"
     held = f", held in {step.accumulator}" if step.accumulator and step.accumulator != step.format else ""
     return f"{step.operation} in {step.format}{held}" + (" (accumulates)" if step.stage == "accumulation" else "")
 

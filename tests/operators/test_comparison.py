@@ -8,12 +8,13 @@ import pytest
 
 from opscanner.errors import UsageError
 from opscanner.operators.comparison import Comparer, Comparison, Seen, find_pairs, group_pairs, rank
-from opscanner.operators.pairs import load_pairs
+from opscanner.operators.pairs import find_pair, load_pairs
 from opscanner.operators.pipeline import Pipelines
-from opscanner.operators.risk import Cause, assess, share
+from opscanner.operators.risk import Cause, assess, assess_composite, share
 from tests.operators.serving_graphs import GraphBuilder
 
 WIDE = [("cast", "", "float32", "float16"), ("math_call", "expm1", "float32"), ("cast", "", "float16", "float32")]
+FORWARDED = [("arithmetic", "/", "float16"), ("return", "return", "float16"), ("math_call", "no_nan", "float16")]
 CHAIN = [("math_call", "exp", "float16"), ("arithmetic", "-", "float16")]
 
 
@@ -64,6 +65,16 @@ def test_a_share_is_bits_lost_over_bits_there_are() -> None:
         ([("arithmetic", "+", "float16"), ("arithmetic", "*", "float16")], (0, 1), Cause.SEVERAL_ROUNDINGS),
         ([("load", "", "float16"), ("arithmetic", "*", "float16")], (0, 1), Cause.SINGLE_ROUNDING),
         ([("load", "", "float16"), ("math_call", "exp", "float16")], (0, 1), Cause.SINGLE_ROUNDING),
+        # cwise_ops.h: no_nan_op (line 124) divides, and scalar_left (line 226) calls it: one rounding.
+        (FORWARDED, (0, 1, 2), Cause.SINGLE_ROUNDING),
+        # xlogy_op (cwise_ops.h:641), x * log(y): a product neither cancels nor absorbs.
+        ([("math_call", "log", "float16"), ("arithmetic", "*", "float16")], (0, 1), Cause.SEVERAL_ROUNDINGS),
+        # What a product rounded, exp enlarges; and log1p takes what exp rounded (softplus_op.h:52).
+        ([("arithmetic", "*", "float16"), ("math_call", "exp", "float16")], (0, 1), Cause.FUNCTION_CHAIN),
+        ([("math_call", "exp", "float16"), ("math_call", "log1p", "float16")], (0, 1), Cause.FUNCTION_CHAIN),
+        # A norm: the root halves the error of the sum before it.
+        ([("arithmetic", "+", "float16"), ("math_call", "sqrt", "float16")], (0, 1), Cause.SEVERAL_ROUNDINGS),
+        ([("arithmetic", "*", "float16"), ("math_call", "floor", "float16")], (0, 1), Cause.SINGLE_ROUNDING),
     ],
 )
 def test_the_operations_of_a_chain_tell_the_cause(
@@ -72,7 +83,7 @@ def test_the_operations_of_a_chain_tell_the_cause(
     graph = GraphBuilder()
     kernel = graph.function("kernel")
     instance = graph.instance(kernel, nodes, "T=float16")
-    graph.finding(instance, 1, "untuned-arithmetic", "high", chain)
+    graph.finding(instance, chain[-1], "untuned-arithmetic", "high", chain)
     graph.operator("f", kernel)
     pipelines = Pipelines(graph.graph)
     assert assess(pipelines.of(["f"], "float16"), pipelines.node).cause is cause
@@ -97,6 +108,58 @@ def test_a_doubted_sum_counts_half_and_roundings_of_different_functions_do_not_a
     risk = assess(pipelines.of(["f"], "float16"), pipelines.node)
     assert (risk.score, risk.cause) == (0.5, Cause.ACCUMULATION)
     assert risk.causes == {Cause.ACCUMULATION, Cause.SEVERAL_ROUNDINGS}
+
+
+def test_the_surest_evidence_comes_first_and_among_equals_the_kernel_that_is_named_first() -> None:
+    # BiasGradGPU::compute (bias_op_gpu.cu.cc, 242 to 267) launches SharedAtomics; Naive where memory is too small.
+    graph = GraphBuilder("tensorflow", "2.14.1")
+    functions = []
+    for name, line, confidence in (
+        ("Doubtful", 10, "medium"),
+        ("BiasGradNHWC_SharedAtomics", 155, "high"),
+        ("BiasGradNHWC_Naive", 118, "high"),
+    ):
+        functions.append(graph.function(f"tensorflow::{name}", "bias_op_gpu.cu.cc", line))
+        instance = graph.instance(functions[-1], [("atomic", "add", "float16", "float16")], "T=float16")
+        graph.finding(instance, 0, "untuned-accumulation", confidence)
+    graph.operator("BiasAddGrad", *functions)
+    pipelines = Pipelines(graph.graph)
+    found = assess(pipelines.of(["BiasAddGrad"], "float16"), pipelines.node).findings
+    assert [one.line for one in found] == [155, 118, 10]
+
+
+@pytest.mark.parametrize(
+    ("identifier", "torch", "tensorflow"),
+    [
+        # nn_impl.py, swish: dy * sigmoid(beta x) * (1 + beta x * (1 - sigmoid)); beta's own gradient (Square, Sum) is
+        # computed, too, and thrown away.
+        ("silu_grad", ("silu_backward",), ("Mul", "Sigmoid", "Sub", "AddV2")),
+        # math_grad.py, _ExpGrad: grad * conj(y), y being the forward result; derivatives.yaml: grad * result.conj().
+        ("exp_grad", ("mul",), ("Mul",)),
+        # _LogGrad: grad * reciprocal(conj(x)); derivatives.yaml: grad.div(self.conj()).
+        ("log_grad", ("div",), ("Reciprocal", "Mul")),
+        # _MulGrad of operands that were not broadcast: no sums.
+        ("mul_grad", ("mul",), ("Mul",)),
+        # _SoftmaxGrad: (grad - sum(grad * softmax)) * softmax: this sum has terms.
+        ("softmax_grad", ("_softmax_backward_data",), ("Mul", "Sum", "Sub")),
+    ],
+)
+def test_a_gradient_counts_what_its_backward_pass_runs_alone(
+    identifier: str, torch: tuple[str, ...], tensorflow: tuple[str, ...]
+) -> None:
+    (group,) = group_pairs([find_pair(identifier)], "cuda")
+    assert (group.torch, group.tensorflow) == (torch, tensorflow)
+
+
+def test_a_composite_is_a_chain_where_a_function_meets_a_sum_or_takes_what_was_rounded() -> None:
+    chain, plain = share(Cause.COMPOSITE, 3, "float16"), share(Cause.SEVERAL_ROUNDINGS, 3, "float16")
+    # logit: log(x / (1 - x)); hardswish: x * relu6(x + 3) / 6 holds no function; 1 / cos(x)**2 times dy neither sums
+    # nor feeds the function; tan's gradient in PyTorch, dy * (1 + y**2), is written with a power.
+    assert assess_composite(("Sub", "RealDiv", "Log"), "float16").score == chain
+    assert assess_composite(("AddV2", "Mul", "RealDiv"), "float16").score == plain
+    assert assess_composite(("Cos", "Square", "Mul"), "float16").score == plain
+    assert assess_composite(("pow", "add", "mul"), "float16").score == plain
+    assert assess_composite(("Exp", "Mul", "Sub"), "float16").score == chain
 
 
 def test_what_pytorch_widens_and_tensorflow_does_not_is_ranked_with_both_places() -> None:

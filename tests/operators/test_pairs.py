@@ -186,6 +186,33 @@ def test_running_every_pair_again_gives_the_same_table() -> None:
         assert done.returncode == 0, done.stdout
 
 
+@needs_both_frameworks
+@pytest.mark.slow
+def test_a_backward_pass_is_told_from_the_forward_pass_and_from_what_nobody_asked_for() -> None:
+    import numpy as np
+
+    from opscanner.frameworks.pytorch import runner as pytorch
+    from opscanner.frameworks.tensorflow import runner as tensorflow
+
+    inputs = {"x": np.linspace(0.5, 2, 6).reshape(2, 3), "b": np.ones((1, 3)), "dy": np.ones((2, 3))}
+
+    def torch_ran(expression: str) -> tuple[str, ...]:
+        return pytorch.backward_operators_run(expression, inputs, "float64")
+
+    def tensorflow_ran(expression: str) -> tuple[str, ...]:
+        return tensorflow.backward_operators_run(expression, inputs, "float64")
+
+    # d log(x) = dy / x, whatever came before; tanh's gradient is an operator of its own.
+    assert torch_ran("grad(lambda x: torch.log(x), x, dy)") == ("div",)
+    assert torch_ran("grad(lambda x: torch.tanh(torch.exp(x)), x, dy)") == ("tanh_backward", "mul")
+    assert torch_ran("torch.log(x)") == ()
+    assert tensorflow_ran("grad(lambda x: raw.Tanh(x=raw.Exp(x=x)), x, dy)") == ("TanhGrad", "Mul")
+    assert tensorflow_ran("raw.Log(x=x)") == ()
+    # A broadcast operand's gradient is a sum; its partner's is none.
+    assert tensorflow_ran("grad(lambda b: raw.AddV2(x=x, y=b), b, dy)") == ("Sum",)
+    assert tensorflow_ran("grad(lambda x: raw.AddV2(x=x, y=b), x, dy)") == ()
+
+
 WRONG_ROWS = [
     ("leaky_relu", "tensorflow_call", "raw.LeakyRelu(features=x, alpha=0.2)", "differs by"),
     ("leaky_relu", "tensorflow_call", "raw.LeakyRelu(features=x)", "leaves raw.LeakyRelu.alpha to its default"),
