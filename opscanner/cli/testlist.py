@@ -63,5 +63,10 @@ def command(
     missing = without_call(found)
     scanned = ", ".join(sorted({f"{one.framework}@{one.version}" for one in found})) or "no scan"
     uncalled = sum(missing.values())
-    click.echo(f"{len(found)} operators and formats of {scanned}, {uncalled} without a known call", err=True)
+    silent = sum(bool(one.call) and not one.recipes for one in found)
+    click.echo(
+        f"{len(found)} operators and formats of {scanned}, {uncalled} without a known call, "
+        f"{silent} whose known call cannot show the loss",
+        err=True,
+    )
     return 3 if missing else 0

@@ -16,7 +16,7 @@ from opscanner.graph.serving import (
     refuse_without_operators,
 )
 from opscanner.operators.comparison import RANKED_FORMATS
-from opscanner.operators.inputs import FittedRecipe, recipes_for
+from opscanner.operators.inputs import FittedRecipe, recipes_for, why_not_shown
 from opscanner.operators.pairs import OperatorPair, load_pairs
 from opscanner.operators.pipeline import Pipelines
 from opscanner.operators.risk import Cause, assess
@@ -41,6 +41,8 @@ class Suspect:
         A Python expression over the recipes' inputs.
     counterpart : str
         The other framework's call of the pair.
+    note : str
+        Which recipes of the cause are not among ``recipes``, because the pair cannot show the effect, and why.
     """
 
     framework: str
@@ -57,6 +59,7 @@ class Suspect:
     call: str
     counterpart: str
     recipes: tuple[FittedRecipe, ...]
+    note: str = ""
 
 
 def find_suspects(
@@ -103,11 +106,12 @@ def suspects_of(graph: ServingGraph, pairs: Sequence[OperatorPair], pattern: str
             calls = ("", "") if pair is None else (pair.torch_call, pair.tensorflow_call)
             call, counterpart = calls if graph.scan.framework == "pytorch" else calls[::-1]
             recipes = () if pair is None else recipes_for(risk.cause, pair, format_)
+            note = "" if pair is None else why_not_shown(risk.cause, pair)
             found.append(
                 Suspect(
                     graph.scan.framework, graph.scan.version, name, graph.device, format_, risk.score, risk.cause,
                     findings[:_SHOWN], len(findings), pipeline.certain, pair.id if pair else "", call, counterpart,
-                    recipes,
+                    recipes, note,
                 )
             )  # fmt: skip
     return found

@@ -14,7 +14,7 @@ from opscanner.operators.testlist import Suspect
 
 COLUMNS = (
     "framework", "version", "operator", "format", "score", "cause", "findings", "patterns", "at", "pair", "recipes",
-    "call",
+    "note", "call",
 )  # fmt: skip
 
 
@@ -25,7 +25,7 @@ def rows(suspects: Iterable[Suspect]) -> Iterator[tuple[Any, ...]]:
             one.framework, one.version, one.operator, one.format, f"{one.score:.2f}", one.cause.value,
             " ".join(str(row.id) for row in one.findings), " ".join(sorted({row.pattern for row in one.findings})),
             f"{one.findings[0].file}:{one.findings[0].line}", one.pair, " ".join(row.recipe for row in one.recipes),
-            one.call,
+            one.note, one.call,
         )  # fmt: skip
 
 
@@ -51,6 +51,7 @@ def as_json(one: Suspect) -> dict[str, Any]:
         "pair": one.pair,
         "call": one.call,
         "counterpart": one.counterpart,
+        "note": one.note,
         "recipes": [
             {
                 "recipe": row.recipe, "why": row.why, "note": row.note,
@@ -76,7 +77,11 @@ def render_pytest(suspects: Sequence[Suspect], stream: IO[str]) -> None:
         stream.write("    },\n")
     stream.write("]\n")
     for world, imports, folder in (
-        ("torch", 'torch = pytest.importorskip("torch")\n', "pytorch"),
+        (
+            "torch",
+            'torch = pytest.importorskip("torch")\nfrom torch.profiler import record_function\n',
+            "pytorch",
+        ),
         (
             "tensorflow",
             'os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")\n'
@@ -108,20 +113,37 @@ def _cases(one: Suspect) -> Iterator[dict[str, Any]]:
 
 
 def _runner_functions(folder: str) -> str:
-    """Source text of a runner's ``evaluate`` and of the functions that it uses; the runner is read, not imported."""
+    """Source text of ``evaluate`` and of what it uses of a runner: functions, constants. It is read, not imported."""
     spec = importlib.util.find_spec(f"opscanner.frameworks.{folder}.runner")
     assert spec is not None
     assert spec.origin is not None
     text = Path(spec.origin).read_text(encoding="utf-8")
-    functions = {node.name: node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
-    wanted, waiting = {"evaluate"}, ["evaluate"]
+    stated = {name: node for node in ast.parse(text).body for name in _names_of(node)}
+    wanted: set[str] = set()
+    waiting: list[ast.AST] = [ast.parse(_EVALUATE)]
     while waiting:
-        for node in ast.walk(functions[waiting.pop()]):
-            if isinstance(node, ast.Name) and node.id in functions and node.id not in wanted:
+        for node in ast.walk(waiting.pop()):
+            if isinstance(node, ast.Name) and node.id in stated and node.id not in wanted:
                 wanted.add(node.id)
-                waiting.append(node.id)
+                waiting.append(stated[node.id])
     # unparse drops comments for linters, which mean nothing elsewhere.
-    return "\n\n".join(ast.unparse(function) for name, function in functions.items() if name in wanted) + "\n"
+    copied = [ast.unparse(node) for name, node in stated.items() if name in wanted]
+    return "\n\n".join([*copied, _EVALUATE])
+
+
+def _names_of(node: ast.stmt) -> list[str]:
+    """The name of a function, or of a constant, that a module states."""
+    if isinstance(node, ast.FunctionDef):
+        return [node.name]
+    return [one.id for one in node.targets if isinstance(one, ast.Name)] if isinstance(node, ast.Assign) else []
+
+
+#: A runner's own ``evaluate`` takes devices and layouts too; a generated test has no need of them.
+_EVALUATE = """def evaluate(expression, inputs, format_name):
+    names = _namespace(format_name)
+    names.update({name: _tensor(value, format_name) for name, value in inputs.items()})
+    return [_array(tensor) for tensor in _flat(eval(expression, names))]
+"""
 
 
 _HEAD = '''"""Precision tests of operators that a scan suspects: written by ``opscanner testlist --format pytest``.
