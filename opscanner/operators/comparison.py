@@ -120,7 +120,8 @@ def group_pairs(pairs: Iterable[OperatorPair], device: str) -> list[PairGroup]:
     """Pairs by the operators that serve them on a device, and by their mode, in the table's order."""
     groups: dict[tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]], list[OperatorPair]] = defaultdict(list)
     for pair in pairs:
-        groups[_torch_operators(pair, device), _tensorflow_operators(pair), pair.other_modes].append(pair)
+        modes = pair.other_modes if device == "cuda" else ()
+        groups[_torch_operators(pair, device), _tensorflow_operators(pair), modes].append(pair)
     return [PairGroup(tuple(found), *names) for names, found in groups.items()]
 
 
@@ -195,6 +196,10 @@ class Comparer:
         names = group.torch if framework == "pytorch" else group.tensorflow
         pair = group.pairs[0]
         parts = [name for name in names if name.rstrip("_") not in _EXACT and name.rstrip("_") != pair.id]
+        if word == "torch":
+            # What does the work on CUDA does it in the place of the others, not after them.
+            by_place = ([name for name in parts if (name in pair.aten_cuda) is there] for there in (False, True))
+            parts = max(by_place, key=len)
         composed = pair.composed_in in (word, "both") and len(parts) > 1
         known = [found for found in (_declared(graph, name) for name in names) if found]
         pipeline = pipelines.of(known, format_, group.other_modes)

@@ -210,6 +210,20 @@ def test_a_composite_rounds_between_its_operators_whatever_these_do_inside() -> 
     assert "Tanh" in tanh.sides[1].operators
 
 
+def test_what_does_the_work_on_cuda_is_no_further_rounding() -> None:
+    # instance_norm reshapes and calls native_batch_norm, or cudnn_batch_norm in its place: one operator rounds.
+    (found,) = compare("instance_norm", widening("native_batch_norm"), GraphBuilder("tensorflow"))
+    assert {"native_batch_norm", "cudnn_batch_norm"} <= set(found.first.operators)
+    assert not found.first.composed
+
+
+def test_losses_that_both_frameworks_compose_alike_are_not_ranked() -> None:
+    # at::kl_div (Loss.cpp) is xlogy(target, target) - target * input, as the pair's call of TensorFlow is.
+    (found,) = compare("kl_div", widening("xlogy"), widening("Xlogy"))
+    assert found.first.risk.cause is found.second.risk.cause is Cause.COMPOSITE
+    assert found.score == 0
+
+
 def test_a_doubtful_attribution_stands_behind_a_certain_one_of_the_same_score() -> None:
     certain, doubtful = compare("elu", widening("elu"), with_chain("Elu"))[0], widening("elu")
     doubtful.operator("elu", 1, certain=False)

@@ -107,5 +107,12 @@ def test_every_mode_that_is_left_out_is_a_function_of_a_scanned_framework(
     assert {one for one in patterns if not any(fnmatchcase(name, one) for name in names)} == set()
 
 
+def test_modes_are_those_of_cuda() -> None:
+    # avgpooling_op.cc:197: with cuDNN 7.3 and later the GPU's AvgPool is cuDNN's; the CPU's is Eigen's reducer.
+    pair = find_pair("avg_pool2d")
+    assert group_pairs([pair], "cuda")[0].other_modes == ("Eigen::internal::AvgPoolMeanReducer::*",)
+    assert group_pairs([pair], "cpu")[0].other_modes == ()
+
+
 def test_a_group_without_modes_leaves_nothing_out() -> None:
     assert PairGroup((), (), ()).other_modes == ()
