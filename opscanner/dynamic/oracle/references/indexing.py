@@ -51,7 +51,7 @@ def segment_min(x: Array, segments: np.ndarray, count: int, empty: float = 0.0) 
 def _by_segment(function: object, x: Array, segments: np.ndarray, count: int, empty: float) -> Array:
     places = np.asarray(segments)
     order = np.argsort(places, kind="stable")
-    ends = [int(place) for place in np.searchsorted(places[order], list(range(count + 1)))]
+    ends: Array = np.searchsorted(places[order], np.arange(count + 1))
     nothing = filled(x.shape[1:], empty, x)
     found = [
         function(x[order[a:b]]) if a < b else nothing  # type: ignore[operator]
