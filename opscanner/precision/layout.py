@@ -6,6 +6,7 @@ without ``float80``, ``float128`` and ``float8_e8m0fnu``.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
@@ -19,6 +20,15 @@ from opscanner.precision.formats import FORMATS
 BIAS = 1023
 STORED_BITS = 52
 EXPONENT_BITS = np.int64(0x7FF << STORED_BITS)
+
+#: Elements worked on at a time: a handful of float64 buffers of this length stay in a core's second-level cache.
+CHUNK = 1 << 15
+
+
+def chunks(size: int) -> Iterator[slice]:
+    """Slices that cover so many elements, :data:`CHUNK` at a time."""
+    for start in range(0, size, CHUNK):
+        yield slice(start, min(start + CHUNK, size))
 
 
 class Overflow(Enum):

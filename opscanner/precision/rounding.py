@@ -14,17 +14,16 @@ import numpy as np
 from opscanner.errors import UsageError
 from opscanner.precision.layout import (
     BIAS,
+    CHUNK,
     EXPONENT_BITS,
     STORED_BITS,
     Layout,
     Overflow,
+    chunks,
     layout_of,
     magnitude_at,
     magnitude_index,
 )
-
-#: Elements worked on at a time: five float64 buffers of this length stay in a core's second-level cache.
-CHUNK = 1 << 15
 
 
 def round_to_format(values: Any, format_: str, low: Any = None) -> np.ndarray:
@@ -65,8 +64,7 @@ def round_to_format(values: Any, format_: str, low: Any = None) -> np.ndarray:
     result = np.empty(high.shape)
     bits: np.ndarray = np.empty(min(CHUNK, high.size), dtype=np.int64)
     with np.errstate(over="ignore", invalid="ignore"):
-        for start in range(0, high.size, CHUNK):
-            part = slice(start, start + CHUNK)
+        for part in chunks(high.size):
             chunk = high[part] if rest is None else to_odd(high[part], rest.reshape(-1)[part])
             _round_chunk(chunk, layout, result[part], bits[: chunk.size])
     answer: np.ndarray = result.reshape(shape)
@@ -105,11 +103,18 @@ def to_odd(high: np.ndarray, rest: np.ndarray) -> np.ndarray:
     Boldo and Melquiond, Emulation of a FMA and correctly rounded sums: proved algorithms using rounding to odd, IEEE
     Transactions on Computers 57 (2008), theorem 1: two bits more than the target are enough.
     """
+    if not rest.any():
+        return high
     bits: np.ndarray = high.view(np.int64)
-    inexact = (rest != 0) & ((bits & 1) == 0) & np.isfinite(high)
-    outward = np.signbit(high) == np.signbit(rest)
-    answer: np.ndarray = (bits + np.where(inexact, np.where(outward, 1, -1), 0)).view(np.float64)
-    return answer
+    # +1 outward or -1 towards zero, by the signs; then 0 where the last bit is set already or nothing remains.
+    move: np.ndarray = bits ^ rest.view(np.int64)
+    np.right_shift(move, 63, out=move)
+    np.bitwise_or(move, 1, out=move)
+    np.multiply(move, rest != 0, out=move)
+    np.multiply(move, ~bits & 1, out=move)
+    np.add(move, bits, out=move)
+    odd: np.ndarray = move.view(np.float64)
+    return odd
 
 
 def split_number(values: Any, low: Any = None) -> tuple[np.ndarray, np.ndarray | None]:
@@ -146,7 +151,21 @@ def split_number(values: Any, low: Any = None) -> tuple[np.ndarray, np.ndarray |
         high, rest = np.broadcast_arrays(high, np.asarray(low, dtype=np.float64))
     except ValueError as error:
         raise UsageError(f"values and their low part differ in shape: {error}") from None
-    return _fast_two_sum(high, rest)
+    shape = high.shape
+    with np.errstate(over="ignore", invalid="ignore"):
+        high, rest = _normalized(high, rest)
+    return high.reshape(shape), rest.reshape(shape)
+
+
+def _normalized(high: np.ndarray, low: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The pair with ``high`` nearest to the sum: as it came where it is so already, as that of an oracle should be."""
+    high, low = np.ascontiguousarray(high), np.ascontiguousarray(low)
+    flat_high, flat_low = high.reshape(-1), low.reshape(-1)
+    for part in chunks(flat_high.size):
+        total = flat_high[part] + flat_low[part]
+        if not ((total == flat_high[part]).all() and np.isfinite(total).all()):
+            return _fast_two_sum(high, low)
+    return high, low
 
 
 def _fast_two_sum(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

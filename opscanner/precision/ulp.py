@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 from opscanner.errors import UsageError
-from opscanner.precision.layout import BIAS, EXPONENT_BITS, STORED_BITS, Layout, Overflow, layout_of
-from opscanner.precision.rounding import CHUNK, ordinals, round_to_format, split_number, to_odd
+from opscanner.precision.layout import BIAS, CHUNK, EXPONENT_BITS, STORED_BITS, Layout, Overflow, chunks, layout_of
+from opscanner.precision.rounding import ordinals, round_to_format, split_number, to_odd
 
 LARGEST_FLOAT64 = float(np.finfo(np.float64).max)
 
@@ -48,7 +48,7 @@ def ulp_of(reference: Any, format_: str, low: Any = None) -> np.ndarray:
     layout = layout_of(format_)
     high, rest = split_number(reference, low)
     if rest is not None:
-        high = to_odd(high, rest)
+        high = to_odd(high.reshape(-1), rest.reshape(-1)).reshape(high.shape)
     bits = np.asarray(high).view(np.int64) & EXPONENT_BITS
     field = np.clip(bits, np.int64((layout.emin + BIAS) << STORED_BITS), np.int64((layout.emax + BIAS) << STORED_BITS))
     # Two steps: float64's smallest ULP has no exponent field of its own.
@@ -96,15 +96,14 @@ def ulp_error(got: Any, reference: Any, format_: str, low: Any = None) -> np.nda
     result = np.empty(flat_high.shape)
     buffers = np.empty((2, min(CHUNK, result.size)))
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        for start in range(0, result.size, CHUNK):
-            part = slice(start, start + CHUNK)
+        for part in chunks(result.size):
             _error_of_chunk(
                 flat_got[part],
                 flat_high[part],
                 None if flat_rest is None else flat_rest[part],
                 layout,
                 result[part],
-                buffers[:, : min(CHUNK, result.size - start)],
+                buffers[:, : part.stop - part.start],
             )
     answer: np.ndarray = result.reshape(shape)
     return answer
@@ -183,15 +182,27 @@ def ulp_distance(a: Any, b: Any, format_: str) -> np.ndarray:
     """
     layout = layout_of(format_)
     first, second = np.broadcast_arrays(round_to_format(a, format_), round_to_format(b, format_))
-    shape, nan_first, nan_second = first.shape, np.isnan(first).reshape(-1), np.isnan(second).reshape(-1)
-    from_, to = ordinals(first.reshape(-1), layout), ordinals(second.reshape(-1), layout)
+    shape, first, second = first.shape, first.reshape(-1), second.reshape(-1)
+    result: np.ndarray = np.empty(first.shape, dtype=np.int64)
+    for part in chunks(result.size):
+        result[part] = _distance_of_chunk(first[part], second[part], layout)
+    distances: np.ndarray = result.reshape(shape)
+    return distances
+
+
+def _distance_of_chunk(first: np.ndarray, second: np.ndarray, layout: Layout) -> np.ndarray:
+    start, end = ordinals(first, layout), ordinals(second, layout)
+    distance: np.ndarray = np.abs(start - end)
     most = np.iinfo(np.int64).max
-    across = (from_ < 0) != (to < 0)
-    total = np.abs(from_).astype(np.uint64) + np.abs(to).astype(np.uint64)
-    distance = np.where(across, np.minimum(total, np.uint64(most - 1)).astype(np.int64), np.abs(from_ - to))
-    distance = np.where(nan_first | nan_second, np.where(nan_first & nan_second, np.int64(0), np.int64(most)), distance)
-    answer: np.ndarray = np.asarray(distance.astype(np.int64).reshape(shape))
-    return answer
+    if layout.name == "float64":
+        # From end to end exceeds int64.
+        total = np.abs(start).astype(np.uint64) + np.abs(end).astype(np.uint64)
+        across = (start < 0) != (end < 0)
+        distance = np.where(across, np.minimum(total, np.uint64(most - 1)).astype(np.int64), distance)
+    nan_first, nan_second = np.isnan(first), np.isnan(second)
+    distance[nan_first != nan_second] = most
+    distance[nan_first & nan_second] = 0
+    return distance
 
 
 def mismatch_classes(got: Any, reference: Any, format_: str, low: Any = None) -> np.ndarray:

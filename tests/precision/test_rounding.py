@@ -62,7 +62,7 @@ def expected_value(x: Fraction, name: str) -> float:
 
 
 @pytest.mark.parametrize("name", SHAPES)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(data=st.data())
 def test_pairs_near_ties_round_once(name: str, data: st.DataObject) -> None:
     precision, emin, largest, _ = SHAPES[name]
@@ -83,7 +83,7 @@ def test_pairs_near_ties_round_once(name: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("name", SHAPES)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(high=st.floats(allow_nan=False, allow_infinity=False), low=st.floats(allow_nan=False, allow_infinity=False))
 def test_any_pair_rounds_once(name: str, high: float, low: float) -> None:
     for scale in (1.0, 2.0**-1000):

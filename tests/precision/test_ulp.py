@@ -100,7 +100,7 @@ def test_every_8_bit_result_against_every_value_and_tie(name: str) -> None:
     kinds = {"inf": [math.inf, -math.inf, math.nan], "nan": [math.nan], "largest": []}[overflow]
     results = np.concatenate([finite, kinds])
     got = ulp_error(results[:, None], references, name)
-    for i in range(0, results.size, 3):
+    for i in range(0, results.size, 7):
         for j, reference in enumerate(references.tolist()):
             exact = Fraction(reference) if math.isfinite(reference) else reference
             expected = error(float(results[i]), exact, name)
@@ -117,7 +117,7 @@ def values_of(name: str) -> st.SearchStrategy[float]:
 
 
 @pytest.mark.parametrize("name", SHAPES)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(data=st.data())
 def test_errors_against_pairs_are_exact(name: str, data: st.DataObject) -> None:
     got = data.draw(values_of(name))
