@@ -6,9 +6,13 @@ Calls are expressions of the project's own tables (``data/operator_pairs.csv``),
 from __future__ import annotations
 
 import ast
+import contextlib
+import functools
 import inspect
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
+from types import CodeType
 from typing import Any
 
 # Read once, at import: the profiler of torch 2.13 else writes two lines to stderr for each use.
@@ -18,6 +22,11 @@ import numpy as np
 import torch
 import torch.nn.functional
 from torch.profiler import ProfilerActivity, profile, record_function
+
+from opscanner.frameworks.layouts import LAYOUTS, can_take, check_layout
+from opscanner.frameworks.pytorch.refusals import OUT_OF_MEMORY, REFUSALS
+from opscanner.frameworks.refusals import explain, text_of
+from opscanner.frameworks.runners import check_device
 
 #: Operators that allocate, view or copy and compute nothing.
 BOOKKEEPING = frozenset(
@@ -46,12 +55,95 @@ _NO_ATTRIBUTES = frozenset(
 )
 
 
-def evaluate(expression: str, inputs: Mapping[str, np.ndarray], format_name: str) -> list[np.ndarray]:
-    """The values of an expression over ``inputs``, floats among them in the named format; one array an output."""
+def evaluate(
+    expression: str,
+    inputs: Mapping[str, np.ndarray],
+    format_name: str,
+    *,
+    device: str = "cpu",
+    layout: str = "contiguous",
+) -> list[np.ndarray]:
+    """The values of an expression over ``inputs``, floats among them in the named format; one array an output.
+
+    Results in 8 and 16 bit come as float32, which holds them exactly.
+
+    Parameters
+    ----------
+    device : str
+        ``cpu``, ``cuda`` or ``cuda:N``. Inputs go there once and results come back once.
+    layout : str
+        How inputs lie in memory, one of :data:`~opscanner.frameworks.layouts.LAYOUTS`; inputs that cannot take it stay
+        as they are.
+
+    Raises
+    ------
+    UsageError
+        When there is no such device.
+    LayoutError
+        When no input can take the layout.
+    """
+    named = evaluate_named(expression, inputs, format_name, device=device, layout=layout)
+    return [array for _, array in named]
+
+
+def evaluate_named(
+    expression: str,
+    inputs: Mapping[str, np.ndarray],
+    format_name: str,
+    *,
+    device: str = "cpu",
+    layout: str = "contiguous",
+) -> list[tuple[str, np.ndarray]]:
+    """As :func:`evaluate`, each output with the name of the format that it came in: ``float16``, ``int64`` ..."""
+    check_device("torch", device, devices())
+    check_layout((np.shape(value) for value in inputs.values()), layout, LAYOUTS)
     names = _namespace(format_name)
-    names.update({name: _tensor(value, format_name) for name, value in inputs.items()})
-    result = eval(expression, names)  # noqa: S307  (the project's own table)
-    return [_array(tensor) for tensor in _flat(result)]
+    for name, value in inputs.items():
+        names[name] = _laid_out(_tensor(value, format_name).to(device), layout)
+    # What an expression makes itself lies there too. Not for the CPU: a function mode closes some fast paths.
+    with contextlib.nullcontext() if device == "cpu" else torch.device(device):
+        result = eval(_compiled(expression), names)  # noqa: S307  (the project's own table)
+    return [(_format_of(tensor), _array(tensor)) for tensor in _flat(result)]
+
+
+def unsupported(error: BaseException) -> str | None:
+    """What is missing, when an error says that torch has no such operator, format, device or layout; else None."""
+    return explain(text_of(error), REFUSALS)
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """True when an error says that memory did not suffice."""
+    return re.search(OUT_OF_MEMORY, text_of(error)) is not None
+
+
+@functools.cache
+def devices() -> list[str]:
+    """``cpu``, and ``cuda:0`` and so on."""
+    return ["cpu", *(f"cuda:{number}" for number in range(torch.cuda.device_count()))]
+
+
+@functools.lru_cache(maxsize=4096)
+def _compiled(expression: str) -> CodeType:
+    return compile(expression, "<call>", "eval")
+
+
+def _laid_out(tensor: torch.Tensor, layout: str) -> torch.Tensor:
+    """The same values, lying in memory as ``layout`` says where their shape allows it."""
+    if not can_take(tuple(tensor.shape), layout):
+        return tensor
+    if layout == "strided":
+        wide = tensor.new_zeros((*tensor.shape[:-1], 2 * tensor.shape[-1]))
+        return wide[..., ::2].copy_(tensor)
+    if layout == "transposed":
+        return tensor.transpose(-1, -2).contiguous().transpose(-1, -2)
+    if layout == "offset":
+        return tensor.new_zeros(tensor.numel() + 1)[1:].view(tensor.shape).copy_(tensor)
+    if layout == "channels_last":
+        form = torch.channels_last if tensor.ndim == 4 else torch.channels_last_3d
+        return tensor.contiguous(memory_format=form)
+    if layout == "zero_dim":
+        return tensor.reshape(())
+    return tensor
 
 
 def operators_run(expression: str, inputs: Mapping[str, np.ndarray], format_name: str) -> tuple[str, ...]:
@@ -133,7 +225,7 @@ def _namespace(format_name: str) -> dict[str, Any]:
 
 def _grad(function: Callable[..., torch.Tensor], arguments: Any, upstream: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """Gradients of ``function`` at ``arguments``, a tensor or a tuple of them, for an upstream gradient."""
-    leaves = [a.detach().clone().requires_grad_() for a in _flat(arguments)]
+    leaves = [a.detach().requires_grad_() for a in _flat(arguments)]  # no copies: they would lose the layout
     result = function(*leaves)
     with record_function(_BACKWARD):
         return tuple(torch.autograd.grad(result, leaves, upstream))
@@ -141,9 +233,17 @@ def _grad(function: Callable[..., torch.Tensor], arguments: Any, upstream: torch
 
 def _updated(function: Callable[..., Any], *tensors: torch.Tensor) -> list[torch.Tensor]:
     """What ``function`` leaves in copies of ``tensors`` that it changes in place."""
-    copies = [tensor.clone() for tensor in tensors]
+    copies = [_copy(tensor) for tensor in tensors]
     function(*copies)
     return copies
+
+
+def _copy(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy with the same strides; ``clone`` closes gaps between elements."""
+    if 0 in tensor.stride() or tensor.is_sparse:
+        return tensor.clone()
+    same = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device)
+    return same.copy_(tensor)
 
 
 def _stepped(
@@ -168,13 +268,19 @@ def _tensor(value: np.ndarray, format_name: str) -> torch.Tensor:
 
 
 def _array(tensor: torch.Tensor) -> np.ndarray:
-    tensor = torch.as_tensor(tensor).detach()
-    if tensor.dtype in (torch.bfloat16, torch.float16):
-        tensor = tensor.float()
+    tensor = torch.as_tensor(tensor).detach().cpu()
     if tensor.is_sparse:
         tensor = tensor.to_dense()
+    if tensor.is_floating_point() and tensor.dtype.itemsize < 4:
+        tensor = tensor.float()
+    elif tensor.dtype == torch.complex32:
+        tensor = tensor.to(torch.complex64)
     array: np.ndarray = tensor.resolve_conj().resolve_neg().numpy()
     return array
+
+
+def _format_of(tensor: torch.Tensor) -> str:
+    return str(torch.as_tensor(tensor).dtype).removeprefix("torch.")
 
 
 def _flat(value: Any) -> Iterable[Any]:

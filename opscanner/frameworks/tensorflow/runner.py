@@ -6,10 +6,12 @@ Calls are expressions of the project's own tables (``data/operator_pairs.csv``),
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
+from types import CodeType
 from typing import Any
 
 # Read once, at import: with oneDNN, float32 runs other kernels than those of tensorflow/core/kernels, which scans see.
@@ -19,6 +21,14 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework import op_callbacks  # what tf.debugging's dumps stand on; there is no public door
+
+from opscanner.frameworks.layouts import check_layout
+from opscanner.frameworks.refusals import explain, text_of
+from opscanner.frameworks.runners import check_device
+from opscanner.frameworks.tensorflow.refusals import OUT_OF_MEMORY, REFUSALS
+
+#: A tensor of TensorFlow is row-major; an input without axes is a matter of its shape.
+_LAYOUTS = ("contiguous", "zero_dim")
 
 #: Ops that move, shape, name or hold values and compute none.
 BOOKKEEPING = frozenset(
@@ -45,12 +55,83 @@ BOOKKEEPING = frozenset(
 _NO_ATTRIBUTES = frozenset({"name", "grad_a", "grad_b", "grad_x", "grad_y", "sparse_gradient", "bad_indices_policy"})
 
 
-def evaluate(expression: str, inputs: Mapping[str, np.ndarray], format_name: str) -> list[np.ndarray]:
-    """The values of an expression over ``inputs``, floats among them in the named format; one array an output."""
+def evaluate(
+    expression: str,
+    inputs: Mapping[str, np.ndarray],
+    format_name: str,
+    *,
+    device: str = "cpu",
+    layout: str = "contiguous",
+) -> list[np.ndarray]:
+    """The values of an expression over ``inputs``, floats among them in the named format; one array an output.
+
+    Results in 8 and 16 bit come as float32, which holds them exactly.
+
+    Parameters
+    ----------
+    device : str
+        ``cpu``, ``cuda`` or ``cuda:N``. An op without a kernel there raises: none runs elsewhere in silence.
+    layout : str
+        ``contiguous``, or ``zero_dim`` for inputs of one element; TensorFlow has no others.
+
+    Raises
+    ------
+    UsageError
+        When there is no such device.
+    LayoutError
+        When TensorFlow does not have the layout, or no input can take it.
+    """
+    named = evaluate_named(expression, inputs, format_name, device=device, layout=layout)
+    return [array for _, array in named]
+
+
+def evaluate_named(
+    expression: str,
+    inputs: Mapping[str, np.ndarray],
+    format_name: str,
+    *,
+    device: str = "cpu",
+    layout: str = "contiguous",
+) -> list[tuple[str, np.ndarray]]:
+    """As :func:`evaluate`, each output with the name of the format that it came in: ``float16``, ``int64`` ..."""
+    check_device("TensorFlow", device, devices())
+    check_layout((np.shape(value) for value in inputs.values()), layout, _LAYOUTS)
     names = _namespace(format_name)
-    names.update({name: _tensor(value, format_name) for name, value in inputs.items()})
-    result = eval(expression, names)  # noqa: S307  (the project's own table)
-    return [_array(tensor) for tensor in _flat(result)]
+    with tf.device(_place(device)):
+        for name, value in inputs.items():
+            alone = layout == "zero_dim" and value.size == 1
+            names[name] = _tensor(value.reshape(()) if alone else value, format_name)
+        result = eval(_compiled(expression), names)  # noqa: S307  (the project's own table)
+        return [(tf.as_dtype(tensor.dtype).name, _array(tensor)) for tensor in map(tf.convert_to_tensor, _flat(result))]
+
+
+def unsupported(error: BaseException) -> str | None:
+    """What is missing, when an error says that TensorFlow has no such op, format, device or layout; else None."""
+    return explain(text_of(error), REFUSALS)
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """True when an error says that memory did not suffice."""
+    return re.search(OUT_OF_MEMORY, text_of(error)) is not None
+
+
+@functools.cache
+def devices() -> list[str]:
+    """``cpu``, and ``cuda:0`` and so on."""
+    return ["cpu", *(f"cuda:{number}" for number, _ in enumerate(tf.config.list_physical_devices("GPU")))]
+
+
+def _place(device: str) -> str:
+    if device == "cpu":
+        return "/CPU:0"
+    if tf.config.get_soft_device_placement():  # else what has no kernel there would run on the CPU
+        tf.config.set_soft_device_placement(False)
+    return f"/GPU:{device.partition(':')[2] or 0}"
+
+
+@functools.lru_cache(maxsize=4096)
+def _compiled(expression: str) -> CodeType:
+    return compile(expression, "<call>", "eval")
 
 
 def operators_run(expression: str, inputs: Mapping[str, np.ndarray], format_name: str) -> tuple[str, ...]:
@@ -162,7 +243,7 @@ def _namespace(format_name: str) -> dict[str, Any]:
         "tf": tf,
         "raw": tf.raw_ops,
         "np": np,
-        "dtype": getattr(tf, format_name),
+        "dtype": _dtype(format_name),
         "nhwc": _channels_last,
         "nchw": _channels_first,
         "hwio": _filter_to_tensorflow,
@@ -218,15 +299,25 @@ def _updated(function: Callable[..., Any], *tensors: tf.Tensor) -> list[tf.Tenso
     return [variable.read_value() for variable in variables]
 
 
+def _dtype(format_name: str) -> tf.DType:
+    """The type of a format; the 8-bit ones stand in a room of their own."""
+    rooms = (tf, tf.dtypes.experimental) if format_name.startswith("float8") else (tf,)
+    return getattr(next((room for room in rooms if hasattr(room, format_name)), rooms[-1]), format_name)
+
+
 def _tensor(value: np.ndarray, format_name: str) -> tf.Tensor:
     if np.iscomplexobj(value):
         return tf.constant(value, tf.complex128 if format_name == "float64" else tf.complex64)
-    return tf.constant(value, getattr(tf, format_name)) if value.dtype.kind == "f" else tf.constant(value)
+    if value.dtype.kind != "f":
+        return tf.constant(value)
+    # Converted by numpy: a Cast would run on TensorFlow's threads, which flush subnormals.
+    return tf.constant(value.astype(_dtype(format_name).as_numpy_dtype))
 
 
 def _array(tensor: tf.Tensor) -> np.ndarray:
     array: np.ndarray = tf.convert_to_tensor(tensor).numpy()
-    return array.astype(np.float32) if array.dtype.name in ("bfloat16", "float16") else array
+    # The types of ml_dtypes are of kind V.
+    return array.astype(np.float32) if array.dtype.kind in "fV" and array.dtype.itemsize < 4 else array
 
 
 def _flat(value: Any) -> Iterable[Any]:
