@@ -68,8 +68,8 @@ def _sign(value: Any) -> float:
     return 0.0
 
 
-def _wrap(value: Any) -> Ball:
-    """A ball of an arb; of NaN, with a doubt, where the arb is not finite."""
+def finite_or(value: Any) -> Ball:
+    """A ball of an arb; where that is not finite, NaN and a doubt."""
     if not value.is_finite():
         note_doubt("a value next to a singularity")
         return Ball(math.nan)
@@ -88,7 +88,7 @@ def _at_specials(method: str, at_minus_infinity: float, at_infinity: float) -> C
         value = self.value
         if type(value) is float:
             return Ball(value if math.isnan(value) else at_infinity if value > 0 else at_minus_infinity)
-        return _wrap(getattr(value, method)())
+        return finite_or(getattr(value, method)())
 
     return function
 
@@ -105,7 +105,7 @@ def _on_domain(method: str, low: float, high: float, ends: dict[float, float]) -
         for end, result in ends.items():
             if math.isfinite(end) and value == end:
                 return Ball(result)
-        return _wrap(getattr(value, method)())
+        return finite_or(getattr(value, method)())
 
     return function
 
@@ -119,7 +119,7 @@ def _gamma_kind(method: str, at_zero: float, at_negative_integer: float, limits:
             return Ball(value if math.isnan(value) else limits[value > 0])
         if not value > 0 and value.is_exact() and value.is_integer():
             return Ball(at_zero if value.is_zero() else at_negative_integer)
-        return _wrap(getattr(value, method)())
+        return finite_or(getattr(value, method)())
 
     return function
 
@@ -213,7 +213,7 @@ class Ball:
             return Ball(_divide_floats(_sign(a), _sign(b)))
         if b.is_zero():
             return Ball(_divide_floats(_sign(a), 0.0))
-        return _wrap(a / b)
+        return finite_or(a / b)
 
     def __rtruediv__(self, other: Any) -> Ball:
         b = _raw(other)
@@ -230,10 +230,10 @@ class Ball:
         if a.is_zero():
             return Ball(0.0 if b > 0 else math.inf)
         if b.is_exact() and b.is_integer():
-            return _wrap(a**b)
+            return finite_or(a**b)
         if a < 0:
             return Ball(math.nan)
-        return _wrap(a**b)
+        return finite_or(a**b)
 
     def __rpow__(self, other: Any) -> Ball:
         b = _raw(other)
@@ -344,10 +344,10 @@ class Ball:
         if type(value) is float:
             return Ball(value if math.isnan(value) else math.inf)
         if value > 0:
-            return _wrap(value.lgamma())
+            return finite_or(value.lgamma())
         if value.is_exact() and value.is_integer():
             return Ball(math.inf)
-        return _wrap((arb.pi() / abs(value.sin_pi())).log() - (1 - value).lgamma())
+        return finite_or((arb.pi() / abs(value.sin_pi())).log() - (1 - value).lgamma())
 
     def arctan(self) -> Ball:
         value = self.value
@@ -377,7 +377,7 @@ class Ball:
             else:
                 quarters = 0 if x > 0 else 4 if _sign(y) >= 0 else -4
             return Ball(arb.pi() * quarters / 4)
-        return Ball(0) if x.is_zero() and y.is_zero() else _wrap(arb.atan2(y, x))
+        return Ball(0) if x.is_zero() and y.is_zero() else finite_or(arb.atan2(y, x))
 
     def hypot(self, other: Any) -> Ball:
         b = Ball(other)

@@ -15,12 +15,12 @@ from typing import Any, TypeAlias
 
 import autograd.numpy as anp
 import numpy as np
-import scipy.special
 from autograd.core import make_vjp
 from autograd.extend import defvjp, primitive
 from autograd.numpy.numpy_boxes import ArrayBox
 from autograd.numpy.numpy_vjps import unbroadcast_f
 from autograd.numpy.numpy_vspaces import ArrayVSpace
+from autograd.tracer import getval
 from flint import arb
 
 from opscanner.dynamic.oracle.balls import Ball
@@ -47,17 +47,13 @@ def is_long(x: Any) -> bool:
     return np.asarray(x).dtype in (np.dtype(np.longdouble), np.dtype(np.clongdouble))
 
 
-def _of_balls(method: str) -> Callable[..., Any]:
-    """The ball's method for each element."""
+def of_balls(function: Callable[[Ball], Ball]) -> Function:
+    """A function of a ball for each element of an object array; plain numbers among them become balls."""
 
-    def function(*arguments: Any) -> Any:
-        first = Ball(arguments[0]) if isinstance(arguments[0], (int, float)) else arguments[0]
-        return getattr(first, method)(*arguments[1:])
+    def of_one(x: Any) -> Ball:
+        return function(x if type(x) is Ball else Ball(x))
 
-    return np.frompyfunc(function, _COUNT.get(method, 1), 1)  # type: ignore[no-any-return]
-
-
-_COUNT = {"arctan2": 2, "hypot": 2}
+    return np.frompyfunc(of_one, 1, 1)  # type: ignore[no-any-return]
 
 
 def elementary(
@@ -98,19 +94,26 @@ def elementary(
 
 def _plain(name: str, ufunc: Any, derivative: Callable[..., Any] | None, method: str = "") -> Callable[..., Any]:
     """A function that numpy has for float64 and longdouble."""
-    return elementary(name, ufunc, ufunc, _of_balls(method or name), derivative)
+    return elementary(name, ufunc, ufunc, of_balls(getattr(Ball, method or name)), derivative)
+
+
+#: In balls, and with more digits than longdouble has.
+_CONSTANTS: dict[str, tuple[Callable[[], Any], str]] = {
+    "pi": (arb.pi, "3.14159265358979323846264338327950288"),
+    "ln2": (lambda: arb(2).log(), "0.693147180559945309417232121458176568"),
+    "sqrt_pi": (lambda: arb.pi().sqrt(), "1.77245385090551602729816748334114518"),
+    "sqrt_2": (lambda: arb(2).sqrt(), "1.41421356237309504880168872420969808"),
+}
 
 
 def like(constant: str, x: Any) -> Any:
-    """``pi``, ``ln2`` or ``sqrt_pi`` in the arithmetic of ``x``, to its full precision."""
-    if is_exact_kind(getattr(x, "_value", x)):
-        return Ball({"pi": arb.pi, "ln2": lambda: arb(2).log(), "sqrt_pi": lambda: arb.pi().sqrt()}[constant]())
-    text = {
-        "pi": "3.14159265358979323846264338327950288",
-        "ln2": "0.693147180559945309417232121458176568",
-        "sqrt_pi": "1.77245385090551602729816748334114518",
-    }[constant]
-    return np.longdouble(text) if is_long(getattr(x, "_value", x)) else float(text)
+    """``pi``, ``ln2``, ``sqrt_pi`` or ``sqrt_2`` in the arithmetic of ``x``, to its full precision."""
+    ball, digits = _CONSTANTS[constant]
+    while getval(x) is not x:
+        x = getval(x)
+    if is_exact_kind(x):
+        return Ball(ball())
+    return np.longdouble(digits) if is_long(x) else float(digits)
 
 
 # -- exponentials and logarithms -------------------------------------------------------------------------------------
@@ -149,35 +152,17 @@ def _sigmoid(x: Any) -> Any:
 
 
 def _sigmoid_balls(x: Any) -> Any:
-    return 1 / (1 + np.frompyfunc(lambda e: Ball(e).__neg__().exp(), 1, 1)(x))
+    return 1 / (1 + of_balls(lambda e: (-e).exp())(x))
 
 
 #: 1 / (1 + exp(-x)) loses nothing: the exponential only adds to 1.
 sigmoid: Function = elementary("sigmoid", _sigmoid, _sigmoid, _sigmoid_balls, lambda ans, x: ans * sigmoid(-x))
 
-# -- the gamma and error functions -----------------------------------------------------------------------------------
-
-erf = elementary("erf", scipy.special.erf, None, _of_balls("erf"), lambda ans, x: _gauss(x))
-erfc = elementary("erfc", scipy.special.erfc, None, _of_balls("erfc"), lambda ans, x: -_gauss(x))
-erfinv = elementary(
-    "erfinv", scipy.special.erfinv, None, _of_balls("erfinv"), lambda ans, x: like("sqrt_pi", x) / 2 * exp(ans * ans)
-)
-lgamma = elementary("lgamma", scipy.special.gammaln, None, _of_balls("lgamma"), lambda ans, x: digamma(x))
-digamma: Function = elementary("digamma", scipy.special.digamma, None, _of_balls("digamma"), None)
-
-
-def _gauss(x: Any) -> Any:
-    """The derivative of erf."""
-    return 2 / like("sqrt_pi", x) * exp(-x * x)
-
-
 # -- classes of values: numpy has no loop for objects ----------------------------------------------------------------
 
 
 def _class(name: str, ufunc: Any) -> Callable[[Any], Any]:
-    return elementary(
-        name, ufunc, ufunc, lambda x: np.frompyfunc(lambda e: getattr(Ball(e), name)(), 1, 1)(x).astype(bool), None
-    )
+    return elementary(name, ufunc, ufunc, lambda x: np.asarray(of_balls(getattr(Ball, name))(x)).astype(bool), None)
 
 
 isnan, isinf, isfinite = _class("isnan", np.isnan), _class("isinf", np.isinf), _class("isfinite", np.isfinite)
@@ -239,12 +224,8 @@ __all__ = [
     "arctanh",
     "cos",
     "cosh",
-    "digamma",
     "dot",
     "elementary",
-    "erf",
-    "erfc",
-    "erfinv",
     "exp",
     "exp2",
     "expm1",
@@ -254,7 +235,6 @@ __all__ = [
     "isfinite",
     "isinf",
     "isnan",
-    "lgamma",
     "like",
     "log",
     "log1p",

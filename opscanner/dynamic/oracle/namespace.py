@@ -11,13 +11,13 @@ from typing import Any
 
 import autograd.numpy as anp
 
-from opscanner.dynamic.oracle import functions, references
+from opscanner.dynamic.oracle import functions, references, special
 from opscanner.errors import OpscannerError
 
 
 @functools.cache
 def reference_names() -> Mapping[str, Any]:
-    """Every public function of ``functions`` and of the files of ``references``; ``np`` is autograd's numpy.
+    """Every public function of ``functions``, ``special`` and the files of ``references``; ``np`` is autograd's numpy.
 
     Raises
     ------
@@ -26,6 +26,7 @@ def reference_names() -> Mapping[str, Any]:
     """
     found: dict[str, Any] = {name: getattr(functions, name) for name in functions.__all__}
     found.update({"np": anp, "anp": anp})
+    found.update(_defined(special))
     origin = dict.fromkeys(found, "the oracle's own functions")
     for entry in pkgutil.iter_modules(references.__path__):
         module = importlib.import_module(f"{references.__name__}.{entry.name}")
@@ -39,7 +40,9 @@ def reference_names() -> Mapping[str, Any]:
 
 
 def _defined(module: ModuleType) -> dict[str, Any]:
-    """Public functions that a module defines; imported ones are others'."""
+    """What a module lists as ``__all__``, else the public functions that it defines itself."""
+    if listed := getattr(module, "__all__", None):
+        return {name: getattr(module, name) for name in listed}
     return {
         name: value
         for name, value in vars(module).items()

@@ -130,7 +130,9 @@ class _Evaluation:
         with np.errstate(all="ignore"):
             names.update({name: _convert(np.asarray(value), tier) for name, value in self.inputs.items()})
             try:
-                return [np.asarray(part) for part in _flat(eval(self.code, names))]  # noqa: S307  (our own tables)
+                found = _flat(eval(self.code, names))  # noqa: S307  (our own tables)
+                # In rows one behind the other: answers are put in by flat index, which a copy would swallow.
+                return [np.array(part, order="C") for part in found]
             except NoSecondOpinion:
                 raise
             except Exception as error:
@@ -305,14 +307,14 @@ def _agree(double: np.ndarray, long: np.ndarray | None, format_: str) -> _Draft:
     if not draft.complex:  # what rounds to infinity is infinity, however large
         same |= (np.abs(double) >= largest) & (np.abs(high) >= largest) & (np.sign(double) == np.sign(high))
     distance = np.where(same, np.where(np.abs(high) < largest, np.abs(low), 0.0), distance)
-    draft.untrusted = ~(distance <= AGREEMENT_ULP * unit)
-    draft.values, draft.low = high, low
-    draft.distance_ulp = distance / unit
+    draft.untrusted = np.asarray(~(distance <= AGREEMENT_ULP * unit))  # an array also where the shape is ()
+    draft.values, draft.low = np.asarray(high), np.asarray(low)
+    draft.distance_ulp = np.asarray(distance / unit)
     draft.tier[...] = TIER_LONGDOUBLE
     if not draft.complex:
         margin = np.maximum(distance, np.abs(high) * _TIE_MARGIN)
         inside = np.abs(high) < largest
-        draft.near_tie = inside & ~draft.untrusted & (_tie_distance(high, low, unit) <= margin)
+        draft.near_tie = np.asarray(inside & ~draft.untrusted & (_tie_distance(high, low, unit) <= margin))
     return draft
 
 

@@ -136,9 +136,9 @@ def _sum_of_large(row: list[float]) -> float:
 
 def _sum_long(rows: np.ndarray) -> np.ndarray:
     """Halve until one is left, the error of each addition summed beside."""
-    rest = np.zeros(rows.shape[0], dtype=np.longdouble)
+    rest: np.ndarray = np.zeros(rows.shape[0], dtype=np.longdouble)
     if rows.shape[1] == 0:
-        return np.asarray(rest)
+        return rest
     while rows.shape[1] > 1:
         half = rows.shape[1] // 2
         a, b = rows[:, :half], rows[:, half : 2 * half]

@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""Runs both frameworks in the format of each operator pair and compares them with the pair's reference.
+
+usage: check_references.py [--only GLOB] [--kind GLOB] [--missing]
+
+For every row of data/references/*.csv that belongs to a pair: the inputs of the pair, both calls, the reference, and
+the largest difference between them by the error class of the pair. Prints a line a row: id, difference from torch,
+from TensorFlow, bound, elements that the oracle left undecided. Needs torch and tensorflow; runs on the CPU.
+
+Exit code 1 when a difference exceeds its bound, a reference cannot be evaluated, its number or shapes of outputs are
+others, its domain or budget cannot be read, or (with --missing) a pair has no reference.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import fnmatch
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import numpy as np
+
+from opscanner.dynamic.oracle import Reference, evaluate_reference
+from opscanner.errors import OpscannerError
+from opscanner.operators import pair_check
+from opscanner.operators.catalog import Operator, load_catalog
+from opscanner.operators.pairs import ERROR_CLASSES, data_folder
+from opscanner.precision.formats import FORMATS
+
+FRAMEWORKS = ("pytorch", "tensorflow")
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--only", default="*", help="glob of ids")
+    options.add_argument("--kind", default="*", help="glob of kinds")
+    options.add_argument("--missing", action="store_true", help="pairs without a reference are faults")
+    chosen = options.parse_args()
+    pair_check.run_reproducibly()
+    faults, checked, missing = [], 0, []
+    for operator in load_catalog():
+        if not (fnmatch.fnmatch(operator.id, chosen.only) and fnmatch.fnmatch(operator.kind, chosen.kind)):
+            continue
+        if operator.pair is None:
+            continue
+        if not operator.reference:
+            missing.append(operator.id)
+            continue
+        checked += 1
+        faults += [f"{operator.id}: {text}" for text in check(operator)]
+    print("\n".join(f"FAULT {text}" for text in faults))
+    print(
+        f"{checked} references, {len(faults)} faults; {len(missing)} pairs without: {' '.join(missing)}",
+        file=sys.stderr,
+    )
+    return 1 if faults or (chosen.missing and missing) else 0
+
+
+def check(operator: Operator) -> list[str]:
+    """Print the row of an operator; what is wrong with its reference."""
+    from opscanner.frameworks.pytorch import runner as pytorch
+    from opscanner.frameworks.tensorflow import runner as tensorflow
+
+    pair = operator.pair
+    assert pair is not None
+    inputs = pair_check.make_inputs(pair)
+    faults = [] if operator.budget in budgets() else [f"{operator.budget!r} is no class of data/ulp_budgets.csv"]
+    try:
+        if operator.domain and not np.any(eval(operator.domain, {"np": np, **inputs})):  # noqa: S307
+            faults.append(f"no input of the pair is in the domain {operator.domain!r}")
+    except Exception as error:  # noqa: BLE001  (one bad row is a fault, not the end)
+        faults.append(f"the domain {operator.domain!r} cannot be read: {error}")
+    try:
+        references = evaluate_reference(operator.reference, inputs, pair.format, operator.elementwise)
+    except OpscannerError as error:
+        return [*faults, error.what]
+    undecided = sum(int(np.sum(one.undecided)) for one in references)
+    # Both sides of an exact pair may round at each of several steps alike: the reference rounds once.
+    composite = ERROR_CLASSES["rounded"].factor * 2.0 ** -FORMATS[pair.format].precision
+    bound = pair.bound if operator.budget == "exact" else max(pair.bound, composite)
+    line = [operator.id]
+    for name, runner in zip(FRAMEWORKS, (pytorch, tensorflow), strict=True):
+        try:
+            got = runner.evaluate(operator.calls[name], inputs, pair.format)
+        except Exception as error:  # noqa: BLE001
+            line.append(f"{name} refuses")
+            if not pair.unchecked_because:
+                faults.append(f"{name} refuses: {str(error).splitlines()[0]}")
+            continue
+        difference, why = compare(references, got, pair.metric)
+        line.append(f"{name} {difference:.1e}")
+        if not difference <= bound and not pair.unchecked_because:
+            faults.append(f"{name} lies {difference:.2e} off, bound {bound:.1e}{why}")
+    print("  ".join([*line, f"bound {bound:.1e}", f"undecided {undecided}"]))
+    return faults
+
+
+def compare(references: Sequence[Reference], got: list[np.ndarray], metric: str) -> tuple[float, str]:
+    """The largest difference, without what is undecided; and what keeps them from being compared."""
+    shapes = [one.values.shape for one in references], [one.shape for one in got]
+    if shapes[0] != shapes[1]:
+        return float("inf"), f": shapes {shapes[0]} and {shapes[1]}"
+    expected = [one.values for one in references]
+    known = [np.where(one.undecided, one.values, output) for one, output in zip(references, got, strict=True)]
+    return pair_check.largest_difference(expected, known, metric), ""
+
+
+def budgets() -> set[str]:
+    """The classes of data/ulp_budgets.csv."""
+    with (data_folder() / "ulp_budgets.csv").open(newline="", encoding="utf-8") as lines:
+        return {row["class"] for row in csv.DictReader(lines)}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
