@@ -6,7 +6,7 @@ from flint import ctx
 
 from opscanner.dynamic.oracle.balls import from_balls, to_balls
 from opscanner.dynamic.oracle.functions import grad
-from opscanner.dynamic.oracle.references import indexing, movement, normalization, reductions
+from opscanner.dynamic.oracle.references import fourier, indexing, movement, normalization, reductions
 
 ARITHMETICS = {
     "float64": lambda x: np.asarray(x, dtype=np.float64),
@@ -188,3 +188,15 @@ def test_the_largest_are_listed_with_the_first_of_equals():
     values, places = movement.top_k(np.array([[1.0, 7.0, 7.0, 3.0]]), 3)
     assert values.tolist() == [[7, 7, 3]]
     assert places.tolist() == [[1, 2, 3]]
+
+
+def test_quantizing_rounds_ties_to_even_and_stays_inside_the_range():
+    x = np.array([0.25, 0.75, -9.0, 9.0])  # steps of 1/2: 0.5 and 1.5 steps are ties
+    assert movement.quantized(x, 0.5, 2, 0, 5).tolist() == [0, 1, -1, 1.5]
+    assert movement.quantized_gradient(x, np.ones(4), 0.5, 2, 0, 5).tolist() == [1, 1, 0, 0]
+
+
+def test_the_transform_of_an_impulse_is_flat_and_back():
+    found = fourier.real_transform(np.array([1.0, 0.0, 0.0, 0.0]))
+    assert found.tolist() == [1, 1, 1]
+    assert fourier.transform(fourier.transform(np.array([1j, 2.0])), inverse=True).tolist() == [1j, 2]

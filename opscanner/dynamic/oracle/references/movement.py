@@ -8,7 +8,9 @@ from collections.abc import Sequence
 import autograd.numpy as anp
 import numpy as np
 
+from opscanner.dynamic.oracle.balls import to_balls
 from opscanner.dynamic.oracle.references.arrays import Array, filled, fixed, padded, taken, where, zeros
+from opscanner.precision.rounding import round_to_format
 
 
 def same(x: Array) -> Array:
@@ -196,3 +198,32 @@ def full(shape: Sequence[int], value: float) -> Array:
 def full_like(x: Array, value: float) -> Array:
     """One value in the shape of ``x``."""
     return filled(x.shape, value, x)
+
+
+def cast(x: Array, format_: str) -> Array:
+    """``x`` rounded once to a float format, ties to even."""
+    values = np.asarray(fixed(x))
+    rounded = np.asarray(round_to_format(values.astype(float), format_))
+    return to_balls(rounded) if values.dtype == object else rounded.astype(values.dtype)
+
+
+def whole(x: Array) -> Array:
+    """Integers, towards zero."""
+    return np.trunc(np.asarray(fixed(x)).astype(float)).astype(np.int64)
+
+
+def bits_of_doubles(x: Array) -> Array:
+    """The bit patterns of float64 numbers."""
+    return np.asarray(fixed(x)).astype(np.float64).view(np.int64)
+
+
+def quantized(x: Array, scale: Array, zero: int, low: int, high: int) -> Array:
+    """``x`` on the grid of ``scale``, ties to even, between ``low`` and ``high`` steps less ``zero``."""
+    steps = np.rint(np.asarray(fixed(x / scale)).astype(float)) + zero
+    return filled(x.shape, 1.0, x) * (np.clip(steps, low, high) - zero) * scale
+
+
+def quantized_gradient(x: Array, upstream: Array, scale: float, zero: int, low: int, high: int) -> Array:
+    """``upstream`` where ``x`` is inside the grid, else 0."""
+    steps = np.rint(np.asarray(fixed(x / scale)).astype(float)) + zero
+    return where((steps >= low) & (steps <= high), upstream, 0.0)

@@ -1,0 +1,34 @@
+"""Discrete Fourier transforms and parts of complex numbers: float64 and longdouble only, there are no complex balls.
+
+numpy transforms longdouble in longdouble (since 2.0), by pocketfft.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from opscanner.dynamic.oracle.functions import NoSecondOpinion
+from opscanner.dynamic.oracle.references.arrays import Array, fixed
+
+
+def transform(x: Array, axes: Sequence[int] = (-1,), inverse: bool = False) -> Array:
+    """The transform of complex ``x``: a sum, or with ``inverse`` a mean, of turned elements."""
+    return _numbers(np.fft.ifftn if inverse else np.fft.fftn, x, axes)
+
+
+def real_transform(x: Array, axes: Sequence[int] = (-1,)) -> Array:
+    """The half of the transform of real ``x`` that says all."""
+    return _numbers(np.fft.rfftn, x, axes)
+
+
+def _numbers(function: object, x: Array, axes: Sequence[int]) -> Array:
+    return function(_plain(x), axes=axes)  # type: ignore[operator]
+
+
+def _plain(x: Array) -> Array:
+    values = np.asarray(fixed(x))
+    if values.dtype == object:
+        raise NoSecondOpinion("there are no complex balls")
+    return values
