@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How many values a second do rounding and error counting take? Beside numpy's float64 exp of the same values.
+"""How many values a second are rounded, compared and summed? Beside numpy's float64 exp of the same values.
 
     python benchmarks/bench_ulp.py [--values 4194304] [--repeat 7]
 
@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from opscanner.precision.exact_sum import exact_dot, exact_sum
 from opscanner.precision.metrics import summarize_errors
 from opscanner.precision.rounding import round_to_format, to_bits
 from opscanner.precision.ulp import mismatch_classes, ulp_distance, ulp_error
@@ -47,6 +48,10 @@ def main() -> int:
         "mismatch_classes": lambda: mismatch_classes(got, exact, "float16"),
         "to_bits": lambda: to_bits(got, "float16"),
         "summarize_errors": lambda: summarize_errors(got, exact, "float16"),
+        "exact_sum": lambda: exact_sum(exact),
+        "exact_sum, rows of 256": lambda: exact_sum(exact[: options.values & -256].reshape(-1, 256)),
+        "exact_sum, rows of 8": lambda: exact_sum(exact[: options.values & -8].reshape(-1, 8)),
+        "exact_dot, rows of 256": lambda: exact_dot(*(got[: options.values & -256].reshape(-1, 256),) * 2),
     }
     best = dict.fromkeys(cases, float("inf"))
     for _ in range(options.repeat):

@@ -10,7 +10,7 @@ import pytest
 from opscanner.errors import UsageError
 from opscanner.precision.metrics import QUANTILES, summarize_errors
 from opscanner.precision.rounding import round_to_format
-from opscanner.precision.ulp import ulp_error
+from opscanner.precision.ulp import Mismatch, mismatch_classes, ulp_error, ulp_of
 
 ULP_AT_1 = 2.0**-10  # float16
 INF, NAN = math.inf, math.nan
@@ -115,3 +115,46 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
         summarize_errors(np.ones(3), np.ones(2), "float16")
     with pytest.raises(UsageError, match="differ in shape"):
         summarize_errors(np.ones(3), np.ones(3), "float16", undecided=[True, False])
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "float8_e4m3fn", "float32", "float64"])
+@pytest.mark.parametrize("shape", [(70_000,), (3, 33_000), (9_000, 5), (40, 1)])
+@pytest.mark.parametrize("parts", ["plain", "low", "undecided"])
+def test_blocks_give_what_all_elements_at_once_give(name: str, shape: tuple[int, ...], parts: str) -> None:
+    rng = np.random.default_rng(9)
+    reference = np.ldexp(rng.standard_normal(shape), rng.integers(-9, 9, shape))
+    low = reference * 2.0**-55 if parts == "low" else None
+    got = round_to_format(reference * (1 + 2.0**-9 * rng.standard_normal(shape)), name)
+    specials = np.array([NAN, INF, -INF, 0.0, -0.0, 2.0**-24, 1e5, -1e5, 464.0, 448.0, 1e39, 2.0**-1070])
+    for array, low_too in ((got, False), (reference, True)):
+        at = rng.random(shape) < 0.02
+        drawn = rng.choice(specials, shape)
+        array[at] = drawn[at] if array is reference else round_to_format(drawn, name)[at]
+        if low is not None and low_too:
+            low[at] = np.where(np.abs(drawn) == 464.0, 1e-20, 0.0)[at]
+    undecided = rng.random(shape) < 0.1 if parts == "undecided" else None
+    kept = np.ones(shape, bool) if undecided is None else ~undecided
+    summary = summarize_errors(got, reference, name, low, undecided)
+
+    errors, flags = ulp_error(got, reference, name, low), mismatch_classes(got, reference, name, low)
+    assert summary.count == kept.sum()
+    assert summary.undecided == (~kept).sum()
+    assert summary.max_ulp == np.nanmax(errors[kept])
+    assert summary.class_mismatches == np.isnan(errors[kept]).sum() > 0 or shape == (40, 1)
+    assert summary.over_1_ulp == (~(errors[kept] <= 1)).sum()
+    for kind, count in (
+        (Mismatch.NAN, summary.nan_mismatches),
+        (Mismatch.INFINITY, summary.infinity_mismatches),
+        (Mismatch.SIGN, summary.sign_mismatches),
+        (Mismatch.FLUSHED, summary.flushed_subnormals),
+        (Mismatch.ZERO_SIGN, summary.zero_sign_mismatches),
+    ):
+        assert count == (flags[kept] & kind != 0).sum(), kind
+    with np.errstate(all="ignore"):
+        plain = np.abs(got - reference - (0.0 if low is None else low))
+        plain[~(np.isfinite(got) & np.isfinite(reference) & kept)] = NAN
+        assert summary.max_absolute_error == np.nanmax(plain)
+        assert summary.max_relative_error == np.nanmax(np.where(reference == 0, NAN, plain / np.abs(reference)))
+        row = np.where(np.isfinite(reference) & kept, np.abs(reference), 0).max(axis=-1, keepdims=True)
+        scaled = errors * (ulp_of(reference, name, low) / ulp_of(row, name))
+        assert summary.max_scaled_ulp == pytest.approx(np.nanmax(scaled[kept]), rel=1e-9)
