@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -40,25 +41,15 @@ _PASSES_ON = frozenset(
     ]
 )
 _SELECTS = frozenset(("max", "min", "clamp", "__hmax", "__hmin", "__hmax_nan", "__hmin_nan"))
-_ARITHMETIC_INTRINSICS = {
-    "__hadd": "+",
-    "__hsub": "-",
-    "__hmul": "*",
-    "__hdiv": "/",
-    "__hfma": "fma",
-    "__hneg": "-",
-    "__hadd2": "+",
-    "__hsub2": "-",
-    "__hmul2": "*",
-    "__h2div": "/",
-    "__hfma2": "fma",
-    "__hneg2": "-",
-    "__fadd_rn": "+",
-    "__fmul_rn": "*",
-    "__fdividef": "/",
-    "__fdiv_rn": "/",
-    "__frcp_rn": "/",
-}
+#: CUDA's intrinsics for one operation: ``__hadd2_rn``, ``__hfma_relu``, ``__fdividef``, ``__dmul_rz``.
+_ARITHMETIC_INTRINSIC = re.compile(
+    r"^__(?:h2?|f|d)(add|sub|mul|divide|div|rcp|fma|maf|neg)2?f?(?:_(?:rn|rz|ru|rd|sat|relu))?$"
+)
+_SIGNS = {
+    "add": "+", "sub": "-", "neg": "-", "mul": "*", "div": "/", "divide": "/", "rcp": "/", "fma": "fma", "maf": "fma",
+}  # fmt: skip
+#: Sums over the threads of a block or a warp: ``cub::BlockReduce<T, 128>(storage).Sum(x)``.
+_LIBRARY_SUM = re.compile(r"(?:^|::)(?:hip)?cub::(?:\w+::)*(?:Block|Warp)Reduce\w*::Sum$")
 #: Position of the object that a method is called on, among the arguments of a pending call.
 THIS_ARGUMENT = -1
 _CONFIGURES = ("cudaConfigureCall", "__cudaPushCallConfiguration")
@@ -298,6 +289,8 @@ class CallWalk(ExpressionWalk):
             category="math",
             constant=False,
         )
+        if facts.operation == "fma" and len(values) == 3:
+            self.addends[node] = values[2]
         if self._follow(facts):
             self._note_call(index, facts, operands, values, -1)
         return (node,)
@@ -308,6 +301,8 @@ class CallWalk(ExpressionWalk):
             target = next((t.format for t in facts.parameters if t.floating), "")
         if self._follow(facts):
             self._note_call(index, facts, operands, values, -1)
+        if facts.operation == "cas" and operands:
+            self.mark_exchanged(operands[-1], values[-1])
         if not target:
             return union(values)
         return (
@@ -345,12 +340,18 @@ class CallWalk(ExpressionWalk):
                     NodeKind.SELECTION, index, facts.name, result.format, value, lanes=result.lanes, category="select"
                 ),
             )
-        operation = _ARITHMETIC_INTRINSICS.get(facts.name)
-        if operation and result.floating:
-            return (self.arithmetic(index, operation, result, value),)
+        intrinsic = _ARITHMETIC_INTRINSIC.match(facts.name)
+        if intrinsic and result.floating:
+            operation = _SIGNS[intrinsic[1]]
+            node = self.arithmetic(index, operation, result, value)
+            if operation == "fma" and len(values) == 3:
+                self.addends[node] = values[2]
+            return (node,)
         value = self._inside_library(index, facts, value)
         if not result.floating:
             return value
+        if _LIBRARY_SUM.search(facts.qualified):
+            return (self.library_sum(index, result, value),)
         return (self._call_node(index, facts.name, result, value),)
 
     def _call_node(self, index: int, name: str, result: TypeFacts, value: Value) -> int:

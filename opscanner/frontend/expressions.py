@@ -5,27 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from opscanner.frontend import cursor_kinds as ck
-from opscanner.frontend.cast_expressions import CastWalk
 from opscanner.frontend.float_types import TypeFacts
 from opscanner.frontend.flow import NO_VALUE, Value, union
+from opscanner.frontend.sums import SumWalk
 from opscanner.ir import CastForm, EdgeKind, NodeKind
 from opscanner.precision.formats import is_floating
 
 _RANK = {"float64": 5, "float32": 4, "tfloat32": 3, "bfloat16": 2, "float16": 2}
-#: What makes a reduction when its own result comes back round a loop.
-_REDUCES = frozenset(
-    [
-        *((NodeKind.ARITHMETIC, operation) for operation in ("+", "-", "*")),
-        *((NodeKind.SELECTION, operation) for operation in ("?:", "max", "min")),
-        *((NodeKind.MATH_CALL, operation) for operation in ("fmax", "fmin")),
-    ]
-)
-_VARIABLES = (ck.VAR_DECL, ck.PARM_DECL, ck.UNEXPOSED_DECL)
 THIS = "this"
 
 
-class ExpressionWalk(CastWalk):
-    """Adds names, memory and builtin operators to the walk of casts."""
+class ExpressionWalk(SumWalk):
+    """Adds names, memory and builtin operators to the walk of casts and sums."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -43,11 +34,6 @@ class ExpressionWalk(CastWalk):
         )
 
     # -- names and memory ----------------------------------------------------------------------------------------
-
-    def variable(self, index: int) -> object:
-        """Identity of the variable that a DECL_REF names; None for functions, enumerators and the like."""
-        referenced = self.body.referenced(index)
-        return referenced.d0 if referenced.kind in _VARIABLES else None
 
     def _declaration(self, index: int) -> Value:
         facts = self.body.facts(index)
@@ -86,7 +72,7 @@ class ExpressionWalk(CastWalk):
         if variable is not None and base:
             return base
         name = self.unit.spelling(self.body.cursors[index])
-        return (self.record.node(NodeKind.LOAD, index, name, facts.format, base, lanes=facts.lanes),)
+        return (self._read(index, name, facts, base),)
 
     def _this(self, index: int, facts: TypeFacts) -> Value:
         """The object that a method reads a floating member from: a parameter that is not written."""
@@ -115,7 +101,12 @@ class ExpressionWalk(CastWalk):
         facts = self.body.facts(index)
         if not facts.floating:
             return value
-        return (self.record.node(NodeKind.LOAD, index, "[]", facts.format, value, lanes=facts.lanes),)
+        return (self._read(index, "[]", facts, value),)
+
+    def _read(self, index: int, name: str, facts: TypeFacts, value: Value) -> int:
+        node = self.record.node(NodeKind.LOAD, index, name, facts.format, value, lanes=facts.lanes)
+        self.reads[node] = index
+        return node
 
     def _literal(self, index: int) -> Value:
         facts = self.body.facts(index)
@@ -177,6 +168,8 @@ class ExpressionWalk(CastWalk):
             if variable is not None:
                 name = self.unit.spelling(self.body.cursors[stripped])
                 if facts.floating:
+                    before = self.flow.environment.get(key) or self.flow.environment.get(variable, NO_VALUE)
+                    self.mark_member(index, stripped, value, before, facts)
                     store = NodeKind.STORE if variable is THIS else NodeKind.VARIABLE
                     value = (self.record.node(store, index, name, facts.format, value, lanes=facts.lanes),)
                 self.flow.define(key, value)
@@ -186,6 +179,7 @@ class ExpressionWalk(CastWalk):
         base = self.address(stripped)
         if not facts.floating:
             return value
+        self.mark_memory(stripped, value, facts)
         node = self.record.node(NodeKind.STORE, index, "=", facts.format, value, lanes=facts.lanes)
         variable = self.base_variable(stripped)
         if variable is not None and (variable in self.locals or base == NO_VALUE):
@@ -195,20 +189,11 @@ class ExpressionWalk(CastWalk):
     def _define(self, index: int, target: int, variable: object, facts: TypeFacts, value: Value) -> Value:
         if facts.floating:
             name = self.unit.spelling(self.body.cursors[target])
-            if value and value[0] >= 0 and len(value) == 1:
-                self._mark_reduction(value[0], variable, facts)
+            before = self.flow.environment.get(variable, NO_VALUE)
+            self.mark_variable(index, target, value, before, facts)
             value = (self.record.node(NodeKind.VARIABLE, index, name, facts.format, value, lanes=facts.lanes),)
         self.flow.define(variable, value)
         return value
-
-    def _mark_reduction(self, node: int, variable: object, facts: TypeFacts) -> None:
-        """``sum = sum + x`` round a loop is a reduction like ``sum += x``."""
-        found = self.record.nodes[node]
-        if (found.kind, found.operation) not in _REDUCES:
-            return
-        before = self.flow.environment.get(variable, NO_VALUE)
-        if self.flow.carried(before) and set(before) & set(self.record.sources(node)):
-            self.record.amend(node, kind=NodeKind.REDUCTION, category="reduction", accumulator=facts.format)
 
     def address(self, index: int) -> Value:
         """Definitions behind an lvalue without loading from it."""
@@ -240,16 +225,9 @@ class ExpressionWalk(CastWalk):
         form = CastForm.COMPOUND_ASSIGNMENT
         widened = self.cast(index, old, left.format, computed.format, form)
         node = self.arithmetic(index, operation, computed, union((widened, value)))
-        if self.loop_depth and self._accumulates(target, old):
-            self.record.amend(node, kind=NodeKind.REDUCTION, category="reduction", accumulator=left.format)
+        self.mark_update(node, index, target, old, left)
         result = self.cast(index, (node,), computed.format, left.format, form)
         return self.assign(index, target, result)
-
-    def _accumulates(self, target: int, old: Value) -> bool:
-        if self.flow.carried(old):
-            return True
-        sources = [source for node in old if node >= 0 for source in self.record.sources(node)]
-        return self.flow.carried(tuple(sources))
 
     def _unary(self, index: int) -> Value:
         children = self.body.children[index]

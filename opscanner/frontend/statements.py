@@ -237,20 +237,22 @@ class BodyWalk(EigenWalk):
                 found.setdefault(self.variable(reference), reference)
         return found
 
-    def _loop(self, index: int, once: list[int], every: list[int]) -> Value:
-        """Parts that run once before the loop, then parts that run in each iteration."""
+    def _loop(self, index: int, once: list[int], every: list[int], fresh: tuple[object, ...] = ()) -> Value:
+        """Parts that run once before the loop, then those of each iteration, which has its own ``fresh`` variables."""
         for child in once:
             self.evaluate(child)
         assigned = self._assigned(index)
         for key, target in assigned.items():
             if isinstance(key, tuple) and key[0] is THIS and key not in self.flow.environment:
                 self.flow.define(key, self.evaluate(target))
-        markers = self.flow.enter_loop(assigned)
+        markers = self.flow.enter_loop(key for key in assigned if key not in fresh)
         start = self.flow.split()
         outer, self._breaks = self._breaks, []
         self.loop_depth += 1
+        self.places.enter(every, fresh)
         for child in every:
             self.evaluate(child)
+        self.places.leave()
         self.loop_depth -= 1
         self.flow.leave_loop(markers)
         self.flow.join(start)
@@ -280,6 +282,7 @@ class BodyWalk(EigenWalk):
             return NO_VALUE
         ranges = [child for child in children[:-1] if self.body.kinds[child] != ck.VAR_DECL]
         value = union([self.evaluate(child) for child in ranges])
+        fresh: tuple[object, ...] = ()
         for child in children[:-1]:
             if self.body.kinds[child] == ck.VAR_DECL:
                 variable = self.body.cursors[child].d0
@@ -289,4 +292,5 @@ class BodyWalk(EigenWalk):
                     name = self.unit.spelling(self.body.cursors[child])
                     value = (self.record.node(NodeKind.LOAD, child, name, facts.format, value),)
                 self.flow.define(variable, value)
-        return self._loop(index, [], children[-1:])
+                fresh = (*fresh, variable)
+        return self._loop(index, [], children[-1:], fresh)

@@ -7,6 +7,7 @@ import re
 from opscanner.frameworks.functions import elementary_function
 from opscanner.graph.flow_graph import Flow, FlowGraph
 from opscanner.patterns.words import words_of_function
+from opscanner.precision.formats import Direction, cast_direction
 
 #: Elementary functions whose result is exact: they choose, change a sign, split a number or give an integer
 #: (IEEE 754-2019, 5.3.1, 5.5.1, 9.2: remainder and scaling by powers of two are exact too, underflow aside).
@@ -25,7 +26,7 @@ ROUNDED_ONCE = frozenset(("sqrt",))
 _COMBINING = frozenset(
     (
         "reduce", "reducer", "combine", "merge", "welford", "accumulate", "accumulator", "cumsum", "cumprod",
-        "scan", "sum", "plus",
+        "scan", "sum", "plus", "atomic",
     )
 )  # fmt: skip
 #: Names of calls that reduce over the threads of a warp, a block or a whole array.
@@ -36,6 +37,7 @@ _REDUCING_CALL = re.compile(
 )
 _ENTERS = frozenset(("parameter", "load", "variable", "cast", "call"))
 _LEAVES = frozenset(("variable", "store", "return", "cast"))
+_NAMING = frozenset(("variable", "cast", "load", "selection", "arithmetic"))
 _KEEPING = frozenset(("variable", "selection", "parameter", "call", "return", "cast"))
 SIXTEEN_BIT = frozenset(("float16", "bfloat16"))
 
@@ -76,8 +78,15 @@ def is_rounding_arithmetic(graph: FlowGraph, node: int) -> bool:
     if graph.kind[node] == "math_call":
         return elementary(graph, node) in ARITHMETIC_FUNCTIONS
     if graph.kind[node] == "reduction":
-        return graph.operation[node] in ("+", "-", "*", "/", "fma") and not accumulates(graph, node)
+        rounds = graph.operation[node] in ("+", "-", "*", "/", "fma")
+        return rounds and (not accumulates(graph, node) or _held_narrower(graph, node))
     return graph.kind[node] == "arithmetic" and not changes_sign(graph, node)
+
+
+def _held_narrower(graph: FlowGraph, node: int) -> bool:
+    """True for a sum that is computed wider than it is held: ``y[0] = float(y[0]) + x`` for a half ``y``."""
+    facts = graph.computed[node]
+    return facts is not None and cast_direction(graph.format[node], facts.accumulator) is Direction.NARROW
 
 
 def operands_computed(graph: FlowGraph, node: int) -> bool:
@@ -94,7 +103,7 @@ def operands_computed(graph: FlowGraph, node: int) -> bool:
     return False
 
 
-#: Reductions of Eigen's expressions that add or multiply; maxima and the like choose.
+#: Reductions of libraries, most of them of Eigen's expressions, that add or multiply; maxima and the like choose.
 _EXPRESSIONS = frozenset(
     ["sum", "mean", "prod", "contract", "convolve", "matmul", "dot", "norm", "squaredNorm", "stableNorm", "redux"]
 )
@@ -103,12 +112,12 @@ _EXPRESSIONS = frozenset(
 def accumulates(graph: FlowGraph, node: int) -> str:
     """How a node adds to a running sum or product: one of six words, or not at all (empty).
 
-    ``loop`` is a variable carried round a loop (``sum += x``, ``sum = sum + x``), ``element`` an element of an array
-    that is added to in a loop, of which the graph does not say whether it is the same each time, ``atomic`` an atomic
-    addition,
-    ``combine`` an addition in a function whose name says that it merges partial results (a reducer's ``combine``,
-    a warp's sum), ``call`` a call whose name says the same and whose body was not seen, ``expression`` a reduction of
-    an expression (``x.sum(axes)``).
+    ``loop`` is a variable carried round a loop (``sum += x``, ``sum = sum + x``) or a place in memory that the loop
+    comes back to (``y[0] += x[i]``), ``element`` an element of an array that is added to, of which the graph does not
+    say whether it is the same each time, ``atomic`` an atomic addition,
+    ``combine`` an addition of two threads' values, or one in a function whose name says that it merges partial results
+    (a reducer's ``combine``, a warp's sum), ``call`` a call whose name says the same and whose body was not seen,
+    ``expression`` a reduction of an expression (``x.sum(axes)``).
     """
     kind, operation = graph.kind[node], graph.operation[node]
     if kind == "reduction":
@@ -116,29 +125,55 @@ def accumulates(graph: FlowGraph, node: int) -> str:
             return "expression"
         if operation not in ("+", "-", "*", "fma"):
             return ""
-        if not _is_element(graph, node):
+        if (node, "loop_carried") in graph.successors[node]:
             return "loop"
-        return "" if operation == "*" else "element"
+        if _is_element(graph, node):
+            return "" if operation == "*" else "element"
+        if operation == "*":  # ``r *= x; r += c`` is a step of Horner's scheme, no product
+            return "loop" if comes_back(graph, node) else ""
+        return "loop" if _comes_round(graph, node) else "combine"
     if kind == "atomic":
         return "atomic" if operation in ("add", "sub", "mul") else ""
+    # Of an fma the frontend says which operand comes round: ``fma(r, x, c)`` is a step of Horner's scheme, no sum.
     if kind == "arithmetic" and operation in ("+", "-", "fma"):
-        if _carried(graph, node):
+        if operation != "fma" and comes_back(graph, node):
             return "loop"
-        if (
-            operation != "-"
-            and not graph.instance[node].is_kernel
-            and not _COMBINING.isdisjoint(words_of_function(graph.instance[node].function))
-            and not changes_sign(graph, node)
-        ):
+        if operation != "-" and _merges_by_name(graph, node):
             return "combine"
     if kind == "call" and _REDUCING_CALL.search(operation) and not body_was_seen(graph, node):
         return "call"
     return ""
 
 
+def _merges_by_name(graph: FlowGraph, node: int) -> bool:
+    owner = graph.instance[node]
+    named = not _COMBINING.isdisjoint(words_of_function(owner.function))
+    return named and not owner.is_kernel and not changes_sign(graph, node)
+
+
 def _is_element(graph: FlowGraph, node: int) -> bool:
-    """True when a reduction's result is written through an index, a pointer or a member."""
-    return any(graph.kind[target] == "store" for target, flow in graph.successors[node] if flow == "def_use")
+    """True when a reduction's result is written through an index, a pointer or a member, narrowed before or not."""
+    waiting = [node]
+    while waiting:
+        for target, flow in graph.successors[waiting.pop()]:
+            if flow == "def_use" and graph.kind[target] == "store":
+                return True
+            if flow == "def_use" and graph.kind[target] == "cast":
+                waiting.append(target)
+    return False
+
+
+def _comes_round(graph: FlowGraph, node: int) -> bool:
+    """True when an operand of a reduction, or what that was cast or made from, is of the iteration before."""
+    waiting, seen = [node], {node}
+    while waiting and len(seen) < 40:
+        for source, flow in graph.predecessors[waiting.pop()]:
+            if flow == "loop_carried":
+                return True
+            if flow == "def_use" and source not in seen and graph.kind[source] in _NAMING:
+                seen.add(source)
+                waiting.append(source)
+    return False
 
 
 def body_was_seen(graph: FlowGraph, call: int) -> bool:
@@ -183,15 +218,22 @@ def _meets_only(
     return met
 
 
-def _carried(graph: FlowGraph, node: int) -> bool:
-    """True when a sum comes back to itself round a loop with nothing else done to it on the way."""
+def comes_back(graph: FlowGraph, node: int) -> bool:
+    """True when a result comes back to itself round a loop with nothing else done to it on the way.
+
+    The loop may be a caller's, ``acc = add(acc, x[i])``: out by the returned value, in again by an argument.
+    """
+    own = graph.instance[node].id
     waiting, seen = [(node, False)], {node}
     while waiting and len(seen) < 40:
         here, carried = waiting.pop()
         for target, flow in graph.successors[here]:
-            if flow not in ("def_use", "loop_carried"):
+            again = flow == "argument" and graph.instance[target].id == own != graph.instance[here].id
+            if flow not in ("def_use", "loop_carried", "return") and not again:
                 continue
-            looped = carried or flow == "loop_carried"
+            if flow == "return" and not _called_once(graph, here, target):
+                continue
+            looped = carried or flow == "loop_carried" or again
             if target == node:
                 if looped:
                     return True
@@ -199,3 +241,14 @@ def _carried(graph: FlowGraph, node: int) -> bool:
                 seen.add(target)
                 waiting.append((target, looped))
     return False
+
+
+def _called_once(graph: FlowGraph, returned: int, call: int) -> bool:
+    """True when a function's value comes into a caller at one place: what goes in again came from there, in a loop."""
+    caller = graph.instance[call].id
+    places = {
+        target
+        for target, flow in graph.successors[returned]
+        if flow == "return" and graph.instance[target].id == caller
+    }
+    return len(places) == 1

@@ -246,15 +246,41 @@ class OperationSubject(Subject):
 
 
 def widened_again(cast: CastSubject) -> tuple[tuple[int, ...], bool]:
-    """Path from a narrowing cast to one that widens its value, with no operation and no store on it; (), when none."""
+    """Path from a narrowing cast to one that widens its value, with no operation and no store on it; (), when none.
+
+    One of the two may stand in a helper that only casts where both stand in the same function.
+    """
+    graph = cast.graph
+    helper = operations.only_converts(graph, cast.node)
 
     def wanted(step: Step) -> bool:
-        facts = cast.graph.cast[step.node]
+        facts = graph.cast[step.node]
         if facts is None or facts.direction != "widen":
             return False
-        return not operations.only_converts(cast.graph, step.node)
+        if graph.instance[step.node].id == cast.instance.id and not step.unwound:
+            return True
+        return not (helper or operations.only_converts(graph, step.node))
 
     return _handed_on(cast, wanted)
+
+
+def has_nothing_to_lose(cast: CastSubject) -> bool:
+    """True when all that a narrowing cast takes was widened from its target format, or an integer, and not computed."""
+    graph, steps = cast.graph, cast.backward.steps
+    met = False
+    ended: set[int] = set()
+    for index, step in enumerate(steps[1:], start=1):
+        if step.parent in ended:
+            ended.add(index)
+            continue
+        facts = graph.cast[step.node]
+        widened = facts is not None and facts.direction == "widen" and facts.from_format == cast.to_format
+        if widened or (facts is not None and facts.direction == "int_to_float"):
+            met = True
+            ended.add(index)
+        elif step.operations or graph.kind[step.node] == "load":
+            return False
+    return met
 
 
 def used_narrow(cast: CastSubject) -> tuple[tuple[int, ...], bool]:

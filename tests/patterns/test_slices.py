@@ -87,6 +87,8 @@ def test_what_is_a_sum_and_what_is_none(classified: Classify) -> None:
         "    horner = horner * 0.5f + x[i];\n"
         "    z[i] += x[i];\n"
         "    z[i] *= 3.0f;\n"
+        "    z[0] += x[i];\n"
+        "    z[i % 4] += x[i];\n"
         "  }\n"
         "  y[0] = -sum - horner;\n"
         "}\n"
@@ -98,12 +100,14 @@ def test_what_is_a_sum_and_what_is_none(classified: Classify) -> None:
     }
     assert how[4, "+"] == "loop"
     assert how[5, "+"] == ""
-    assert how[6, "+"] == "element"
+    assert how[6, "+"] == ""
+    assert how[8, "+"] == "loop"
+    assert how[9, "+"] == "element"
     assert how[7, "*"] == ""
     signs = [
         changes_sign(graph, node)
         for node in range(len(graph))
-        if graph.line[node] == 9 and graph.operation[node] == "-"
+        if graph.line[node] == 11 and graph.operation[node] == "-"
     ]
     assert sorted(signs) == [False, True]
 

@@ -7,8 +7,10 @@ Why it matters
 
 How it decides
     A narrowing cast whose value goes, through steps that only hand it on and through no store to memory, into a cast
-    that widens it. A helper that does nothing but convert (``c10::convert``) does not count as that cast. High
-    confidence; medium when the cast stands in a helper that several functions call.
+    that widens it: ``float(half(x))``. A helper that does nothing but convert (``c10::convert``) does not count as that
+    cast unless it does both. What was widened before with nothing computed since is no round trip, it has no digits to
+    lose (see unused-widening); of integers see rounded-integer. High confidence; medium when the cast stands in a
+    helper that several functions call.
 
 What it cannot see
     The author's purpose: emulating the rounding of the unfused operators is done on purpose in some fused kernels.
@@ -20,12 +22,15 @@ Source
 from __future__ import annotations
 
 from opscanner.patterns.base import CastRule, Confidence, Verdict
-from opscanner.patterns.subjects import CastSubject, widened_again
+from opscanner.patterns.subjects import CastSubject, has_nothing_to_lose, widened_again
 
 
 def judge(cast: CastSubject) -> Verdict | None:
     """Narrowed, then widened."""
-    if not cast.narrows or cast.computed_before < 0:
+    if not cast.narrows:
+        return None
+    # What a library does to its own argument and result is one operation, whichever way it goes.
+    if cast.computed_before < 0 and (cast.cast.form == "library_call" or has_nothing_to_lose(cast)):
         return None
     path, unwound = widened_again(cast)
     if not path:
@@ -35,13 +40,19 @@ def judge(cast: CastSubject) -> Verdict | None:
     assert again is not None
     return Verdict(
         Confidence.MEDIUM if unwound else Confidence.HIGH,
-        (*reversed(cast.backward.path(cast.computed_before)), *path[1:]),
+        _chain(cast, path),
         f"{cast.from_format} is narrowed to {cast.to_format} and widened again to {again.to_format} at line "
         f"{graph.line[path[-1]]}",
     )
 
 
-RULE = CastRule("round-trip", "narrowed and widened again", 30, judge)
+def _chain(cast: CastSubject, path: tuple[int, ...]) -> tuple[int, ...]:
+    if cast.computed_before < 0:
+        return (*cast.chain()[:-1], *path)
+    return (*reversed(cast.backward.path(cast.computed_before)), *path[1:])
+
+
+RULE = CastRule("round-trip", "narrowed and widened again", 30, judge, helpers=True)
 
 EXAMPLES = (
     """
@@ -53,8 +64,20 @@ EXAMPLES = (
       y[0] = value + 1.0f;
     }
     """,
+    """
+    __global__ void quantize(const float* x, float* y) {
+      y[0] = static_cast<float>(static_cast<c10::BFloat16>(x[0]));  // expect: round-trip
+    }
+    """,
 )
 COUNTEREXAMPLES = (
+    """
+    __device__ c10::Half twice(c10::Half x) { return x + x; }
+    __global__ void kernel(const c10::Half* x, float* y) {
+      float value = x[0];
+      y[0] = twice(static_cast<c10::Half>(value));
+    }
+    """,
     """
     __global__ void kernel(const float* x, c10::Half* y) {
       y[0] = x[0] * 0.5f;

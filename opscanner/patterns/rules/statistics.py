@@ -14,7 +14,8 @@ How it decides
     otherwise. Elsewhere: high when it enters a sum whose variable, or a value made of the sum, is named mean, var, ...
 
 What it cannot see
-    Statistics under other names. Where a mean is only subtracted, see normalization-scale.
+    Statistics under other names. Statistics of integers: a cast from an integer is mostly that of a count. Where a mean
+    is only subtracted, see normalization-scale.
 
 Source
     Chan, Golub, LeVeque, Algorithms for computing the sample variance, 1983; PyTorch ``ATen/native/SharedReduceOps.h``
@@ -38,14 +39,14 @@ MOMENTS = frozenset(
 
 def judge(cast: CastSubject) -> Verdict | None:
     """Widened for a moment."""
-    if not (cast.widens or cast.from_integer) or not cast.computes:
+    if not cast.widens or not cast.computes:
         return None
     named = sorted(words_of_function(cast.function) & FUNCTIONS)
     if named:
         summed = cast.accumulation >= 0 or "welford" in named
         confidence, index = (Confidence.HIGH if summed else Confidence.MEDIUM), cast.effect
         why = f"in a function named for {', '.join(named)}"
-    elif cast.accumulation >= 0 and cast.widens:
+    elif cast.accumulation >= 0:
         index, name = _named_after_sum(cast)
         if index < 0:
             return None
@@ -96,6 +97,14 @@ EXAMPLES = (
     """,
 )
 COUNTEREXAMPLES = (
+    """
+    __global__ void welford(const float* x, float* out, int n) {
+      float mean = 0;
+      for (int i = 0; i < n; ++i)
+        mean += (x[i] - mean) / (i + 1);
+      out[0] = mean;
+    }
+    """,
     """
     __global__ void kernel(const c10::Half* x, float* out, int n) {
       float sum = 0;

@@ -10,10 +10,10 @@ Why it matters
 
 How it decides
     An operation in float16 or bfloat16 that rounds. High confidence when it is an elementary function, or when its
-    operand or its result is, with no cast between, another operation that rounds in 16 bit: there is more than one
-    rounding. Low when it stands alone: one correctly rounded operation gives the same bits as computing wider and
-    rounding once. Comparisons, selections, changes of sign and exact functions are not reported; sums are
-    untuned-accumulation.
+    operand or its result is, with no cast between, another operation that rounds in 16 bit, or itself round a loop
+    (Horner's scheme): there is more than one rounding. Low when it stands alone: one correctly rounded operation gives
+    the same bits as computing wider and rounding once. Comparisons, selections, changes of sign and exact functions are
+    not reported; sums are untuned-accumulation.
 
 What it cannot see
     Operations that are exact for the values that occur (times two, index arithmetic on small numbers). Fused forms that
@@ -26,7 +26,13 @@ Source
 from __future__ import annotations
 
 from opscanner.patterns.base import Confidence, OperationRule, Verdict
-from opscanner.patterns.operations import SIXTEEN_BIT, accumulates, is_inexact_function, is_rounding_arithmetic
+from opscanner.patterns.operations import (
+    SIXTEEN_BIT,
+    accumulates,
+    comes_back,
+    is_inexact_function,
+    is_rounding_arithmetic,
+)
 from opscanner.patterns.subjects import OperationSubject
 
 
@@ -41,7 +47,7 @@ def judge(operation: OperationSubject) -> Verdict | None:
     neighbour = operation.rounded_neighbour
     if function:
         confidence, why = Confidence.HIGH, "an elementary function"
-    elif neighbour:
+    elif neighbour or comes_back(graph, node):
         confidence, why = Confidence.HIGH, "one of several operations in a row"
     else:
         confidence, why = Confidence.LOW, "a single operation, rounded once"

@@ -12,14 +12,14 @@ Why it matters
 How it decides
     Forward from the cast, across calls, through at most six operations and no other sum, to a reduction, an atomic
     addition or a ``+`` that comes back to itself round a loop, whose format is wider than the cast's source. High
-    confidence when that is seen in the graph. Medium when an element of an array is added to in a loop, of which the
-    graph does not say whether it is the same one each time, when the sum is known by its function's name only
-    (``combine``, ``reduce``, ``WarpReduceSum``), or when the cast stands in a helper that several functions call.
+    confidence when that is seen in the graph. Medium when an element of an array is added to, of which the graph does
+    not say whether it is the same one each time, when two threads' values are merged outside of a loop, when the sum is
+    known by its function's name only (``combine``, ``reduce``, ``WarpReduceSum``), or when the cast stands in a helper
+    that several functions call. ``y[i] += x[i]`` over all ``i`` is no sum: each element is added to once.
 
 What it cannot see
     How many terms a sum has. Sums inside libraries whose bodies are not scanned (cuBLAS, CUB on the host), unless the
-    call's name says so. A loop over elements of an array, ``y[i] += x[i]``, is taken for a sum although each element is
-    added to once.
+    call's name says so.
 
 Source
     N. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., 4.2; PyTorch ``c10/util/AccumulateType.h``.
@@ -38,7 +38,7 @@ _WORDS = {
     "atomic": "an atomic addition",
     "combine": "a merge of partial results",
     "call": "a reduction in a call",
-    "expression": "a reduction of an expression",
+    "expression": "a library's reduction",
 }
 
 
