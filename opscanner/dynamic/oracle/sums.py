@@ -1,6 +1,6 @@
 """Sums and products of matrices that lose nothing to cancellation, in the three arithmetics of the oracle.
 
-float64 sums are exact and rounded once (``math.fsum``: Shewchuk 1997); longdouble sums carry the error of each
+float64 sums are exact and rounded once (``opscanner.precision.exact_sum``); longdouble sums carry the error of each
 addition along (Ogita, Rump, Oishi, Accurate sum and dot product, SIAM J. Sci. Comput. 2005, Sum2: as if summed in
 128 bits); balls widen by what they lose.
 """
@@ -15,6 +15,10 @@ import numpy as np
 from autograd.extend import defvjp, primitive
 from autograd.numpy.numpy_vjps import grad_np_sum, match_complex
 
+from opscanner.precision.exact_sum import exact_sum
+
+#: Products that are made at a time: a few megabytes.
+_PRODUCTS = 1 << 18
 _SPLITTER = 2.0**27 + 1  # Dekker 1971: cuts a float64 in two halves of 26 bits
 
 
@@ -29,7 +33,7 @@ def sum_(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     if x.dtype.kind != "f":
         return np.sum(x, axis=axis, keepdims=keepdims)
     rows, shape = _rows(x, axis, keepdims)
-    summed = _sum_long(rows) if x.dtype == np.longdouble else _sum_exactly(rows)
+    summed = _sum_long(rows) if x.dtype == np.longdouble else exact_sum(rows)[0]
     return summed.reshape(shape)[()]
 
 
@@ -59,16 +63,20 @@ def matmul(a: Any, b: Any) -> Any:
     b = np.broadcast_to(b, (*shape[:-2], *b.shape[-2:])).reshape(-1, *b.shape[-2:])
     long = np.longdouble in (a.dtype, b.dtype)
     made = np.empty((len(a), *shape[-2:]), dtype=np.longdouble if long else np.float64)
+    step = max(1, _PRODUCTS // max(1, b.shape[-1] * b.shape[-2]))
     for place, (left, right) in enumerate(zip(a, b, strict=True)):
-        columns = np.ascontiguousarray(right.T)
-        for row in range(len(left)):  # one row at a time keeps the products in the cache
-            products = left[row] * columns
+        columns = np.ascontiguousarray(right.T)[None]
+        for row in range(0, len(left), step):
+            factors = left[row : row + step, None, :]
+            products = factors * columns
             if long:
-                made[place, row] = _sum_long(products)
+                summed = _sum_long(products.reshape(-1, products.shape[-1]))
             else:
-                made[place, row] = _sum_exactly(
-                    np.concatenate([products, _lost(left[row], columns, products)], axis=-1)
-                )
+                lost = _lost(factors, columns, products)
+                if lost.any():  # never for values of at most 32 bits
+                    products = np.concatenate([products, lost], axis=-1)
+                summed = exact_sum(products)[0]
+            made[place, row : row + step] = summed.reshape(-1, made.shape[-1])
     return made.reshape(shape)
 
 
@@ -109,29 +117,6 @@ def _rows(x: np.ndarray, axis: Any, keepdims: bool) -> tuple[np.ndarray, tuple[i
     shape = tuple(1 if a in axes else n for a, n in enumerate(x.shape)) if keepdims else tuple(x.shape[a] for a in kept)
     terms = math.prod(x.shape[a] for a in axes)
     return x.transpose(*kept, *axes).reshape(math.prod(x.shape[a] for a in kept), terms), shape
-
-
-def _sum_exactly(rows: np.ndarray) -> np.ndarray:
-    answer: np.ndarray = np.array([_fsum(row) for row in np.asarray(rows, dtype=np.float64).tolist()], dtype=np.float64)
-    return answer
-
-
-def _fsum(row: list[float]) -> float:
-    try:
-        return math.fsum(row)
-    except (OverflowError, ValueError):  # a partial sum beyond float64, or infinities of both signs
-        return _sum_of_large(row)
-
-
-def _sum_of_large(row: list[float]) -> float:
-    if not all(map(math.isfinite, row)):
-        return float(np.sum(row))
-    halves = [math.ldexp(value, -64) for value in row]  # what this drops is nothing beside a sum near the largest
-    total = math.fsum(halves)
-    try:
-        return math.ldexp(total, 64)
-    except OverflowError:
-        return math.copysign(math.inf, total)
 
 
 def _sum_long(rows: np.ndarray) -> np.ndarray:
