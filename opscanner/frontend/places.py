@@ -236,21 +236,24 @@ class Places:
     # -- what a loop overwrites ----------------------------------------------------------------------------------
 
     def _kept(self, target: int, loop: _Loop) -> Repeat:
-        """OTHER when the loop sets the place before ``target``, UNKNOWN when a call may have."""
+        """OTHER when the loop sets the place before ``target``, UNKNOWN when a branch or a call may have."""
         body, shape = self._body, self._shape_in(target, loop)
         subscripted = set()
         base = body.first_of(target, ck.DECL_REF)
         own = self._variable(base) if base >= 0 and not self.points(base) else None
+        found = Repeat.SAME
         for position in loop.positions(target):
             kind, children = body.kinds[position], body.children[position]
             if kind in (ck.SUBSCRIPT, ck.MEMBER_REF_EXPR) and children:
                 subscripted.add(body.strip(children[0]))
             elif self._assigns(position) and target >= body.ends[position]:
-                if self._sets(position, target, shape, loop) and not self._conditional(position, target, loop):
-                    return Repeat.OTHER
+                if self._sets(position, target, shape, loop):
+                    if not self._conditional(position, target, loop):
+                        return Repeat.OTHER
+                    found = Repeat.UNKNOWN
             elif kind == ck.DECL_REF and position not in subscripted and own == self._variable(position) is not None:
-                return Repeat.UNKNOWN
-        return Repeat.SAME
+                found = Repeat.UNKNOWN
+        return found
 
     def _shape_in(self, index: int, loop: _Loop) -> tuple[object, ...]:
         """A shape in which the loop's own variables are one: ``v[i]`` and ``v[j]`` of two loops inside of it."""

@@ -135,10 +135,10 @@ def accumulates(graph: FlowGraph, node: int) -> str:
     if kind == "atomic":
         return "atomic" if operation in ("add", "sub", "mul") else ""
     # Of an fma the frontend says which operand comes round: ``fma(r, x, c)`` is a step of Horner's scheme, no sum.
-    if kind == "arithmetic" and operation in ("+", "-", "fma"):
+    if kind == "arithmetic" and operation in ("+", "-", "*", "fma"):
         if operation != "fma" and comes_back(graph, node):
             return "loop"
-        if operation != "-" and _merges_by_name(graph, node):
+        if operation in ("+", "fma") and _merges_by_name(graph, node):
             return "combine"
     if kind == "call" and _REDUCING_CALL.search(operation) and not body_was_seen(graph, node):
         return "call"

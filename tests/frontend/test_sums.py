@@ -97,6 +97,12 @@ def test_an_element_that_is_met_once_is_no_sum(scan: Scan, loop: str) -> None:
     assert _sums(_kernel(scan, loop)) == []
 
 
+def test_a_place_that_a_branch_may_have_set_before_is_left_open(scan: Scan) -> None:
+    scanned = _kernel(scan, "for (int i = 0; i < n; ++i) { if (bin[i]) y[0] = x[i]; y[0] += v; }")
+    assert _sums(scanned) == [("+", "float16")]
+    assert not _surely(scanned)
+
+
 @pytest.mark.parametrize("place", ["y[bin[i]]", "y[i % 8]", "y[i / 2]", "y[i & 7]"])
 def test_an_element_that_may_be_met_again_is_a_sum_of_which_that_is_left_open(scan: Scan, place: str) -> None:
     scanned = _kernel(scan, f"for (int i = 0; i < n; ++i) {place} += x[i];")

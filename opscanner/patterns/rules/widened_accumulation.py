@@ -89,12 +89,28 @@ EXAMPLES = (
     }
     """,
     """
+    __global__ void tree(const c10::Half* x, c10::Half* y) {
+      __shared__ float s[256];
+      const int t = threadIdx.x;
+      s[t] = x[t];  // expect: widened-accumulation
+      for (int stride = 128; stride > 0; stride >>= 1)
+        if (t < stride) s[t] = s[t] + s[t + stride];
+      y[0] = s[0];
+    }
+    """,
+    """
     __global__ void add(float* total, const c10::BFloat16* x) {
       atomicAdd(total, static_cast<float>(x[0]));  // expect: widened-accumulation
     }
     """,
 )
 COUNTEREXAMPLES = (
+    """
+    __global__ void add_to_each(const c10::Half* x, float* y, int n) {
+      for (int i = threadIdx.x; i < n; i += blockDim.x)
+        y[i] += static_cast<float>(x[i]);
+    }
+    """,
     """
     __global__ void scale(const c10::Half* x, c10::Half* y, int n) {
       for (int i = 0; i < n; ++i)
