@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,16 @@ def test_every_pair_is_an_operator_with_two_calls() -> None:
 
 def test_the_references_that_come_along_belong_to_operators() -> None:
     assert stray_references(data_folder()) == ()
+
+
+def test_domains_are_conditions_over_inputs() -> None:
+    strays = {
+        one.id: one.domain
+        for one in load_catalog()
+        if not set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", one.domain))
+        <= {"np", "abs", *(item.name for item in one.inputs)}
+    }
+    assert strays == {}
 
 
 def test_without_further_tables_pairs_have_no_reference(tables: Path) -> None:

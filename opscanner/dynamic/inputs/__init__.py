@@ -1,0 +1,6 @@
+"""Inputs that find what operators lose: strategies for an operator in a format, deterministic by seed. numpy alone."""
+
+from opscanner.dynamic.inputs.batch import LAYOUTS, SIZES, Batch
+from opscanner.dynamic.inputs.strategies import STRATEGIES, Strategy, generate
+
+__all__ = ["LAYOUTS", "SIZES", "STRATEGIES", "Batch", "Strategy", "generate"]
