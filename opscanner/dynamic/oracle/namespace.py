@@ -11,22 +11,22 @@ from typing import Any
 
 import autograd.numpy as anp
 
-from opscanner.dynamic.oracle import functions, references, special
+from opscanner.dynamic.oracle import bessel, functions, references, special
 from opscanner.errors import OpscannerError
 
 
 @functools.cache
 def reference_names() -> Mapping[str, Any]:
-    """Every public function of ``functions``, ``special`` and the files of ``references``; ``np`` is autograd's numpy.
+    """The public functions of ``functions``, ``special``, ``bessel`` and ``references``; ``np`` is autograd's numpy.
 
     Raises
     ------
     OpscannerError
         When two files define one name.
     """
-    found: dict[str, Any] = {name: getattr(functions, name) for name in functions.__all__}
-    found.update({"np": anp, "anp": anp})
-    found.update(_defined(special))
+    found: dict[str, Any] = {"np": anp, "anp": anp}
+    for module in (functions, special, bessel):
+        found.update(_defined(module))
     origin = dict.fromkeys(found, "the oracle's own functions")
     for entry in pkgutil.iter_modules(references.__path__):
         module = importlib.import_module(f"{references.__name__}.{entry.name}")

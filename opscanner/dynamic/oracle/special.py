@@ -1,4 +1,4 @@
-"""Special functions in the three arithmetics: erf and gamma functions, Bessel functions, zeta.
+"""Special functions in the three arithmetics: erf, the gamma functions and their inverses, zeta.
 
 float64 is scipy's, balls are Arb's. longdouble exists where the second opinion is cheap: series whose terms have one
 sign, a continued fraction, Stirling's series after shifting; inverse functions are one Newton step from float64's.
@@ -185,55 +185,20 @@ digamma: Function = elementary(
 )
 
 
-def _bessel(
-    name: str, double: Function, method: str, order: int, scaled: bool | None, at_infinity: float, at_zero: float
-) -> Function:
-    """A Bessel function; ``scaled`` is Arb's attribute of I and K (times exp(-x), exp(x))."""
-
-    def of_ball(x: Ball) -> Ball:
-        if x.isnan():
-            return x
-        odd = method in ("bessel_i", "bessel_j") and order % 2 == 1 and x < 0
-        if method in ("bessel_k", "bessel_y"):
-            if x < 0:
-                return Ball(math.nan)
-            if x == 0:
-                return Ball(at_zero)
-        if x.isinf():
-            return Ball(-at_infinity if odd else at_infinity)
-        size = abs(x.value) if method in ("bessel_i", "bessel_j") else x.value
-        value = getattr(size, method)(order) if scaled is None else getattr(size, method)(order, scaled=scaled)
-        return finite_or(-value if odd else value)
-
-    return elementary(name, double, None, of_balls(of_ball), None)
+# -- functions of two variables ------------------------------------------------------------------
 
 
-i0 = _bessel("i0", scipy.special.i0, "bessel_i", 0, False, math.inf, 1.0)
-i0e = _bessel("i0e", scipy.special.i0e, "bessel_i", 0, True, 0.0, 1.0)
-i1 = _bessel("i1", scipy.special.i1, "bessel_i", 1, False, math.inf, 0.0)
-i1e = _bessel("i1e", scipy.special.i1e, "bessel_i", 1, True, 0.0, 0.0)
-k0 = _bessel("k0", scipy.special.k0, "bessel_k", 0, False, 0.0, math.inf)
-k0e = _bessel("k0e", scipy.special.k0e, "bessel_k", 0, True, 0.0, math.inf)
-k1 = _bessel("k1", scipy.special.k1, "bessel_k", 1, False, 0.0, math.inf)
-k1e = _bessel("k1e", scipy.special.k1e, "bessel_k", 1, True, 0.0, math.inf)
-j0 = _bessel("j0", scipy.special.j0, "bessel_j", 0, None, 0.0, 1.0)
-j1 = _bessel("j1", scipy.special.j1, "bessel_j", 1, None, 0.0, 0.0)
-y0 = _bessel("y0", scipy.special.y0, "bessel_y", 0, None, 0.0, -math.inf)
-y1 = _bessel("y1", scipy.special.y1, "bessel_y", 1, None, 0.0, -math.inf)
-
-
-# -- functions of two variables: no longdouble form ------------------------------------------------------------------
-
-
-def of_two(name: str, double: Function, ball: Callable[[Ball, Ball], Ball]) -> Function:
-    """A function of two variables without derivatives or longdouble form."""
+def of_two(name: str, double: Function, ball: Callable[[Ball, Ball], Ball], long: Function | None = None) -> Function:
+    """A function of two variables without derivatives."""
 
     def function(a: Any, b: Any) -> Any:
         if is_exact_kind(a) or is_exact_kind(b):
             return np.frompyfunc(lambda u, v: ball(Ball(u), Ball(v)), 2, 1)(a, b)
-        if is_long(a) or is_long(b):
+        if not (is_long(a) or is_long(b)):
+            return double(a, b)
+        if long is None:
             raise NoSecondOpinion(name)
-        return double(a, b)
+        return long(a, b)
 
     function.__name__ = name
     return function
@@ -249,7 +214,26 @@ def _polygamma_ball(n: Ball, x: Ball) -> Ball:
     return finite_or((-1) ** (order + 1) * math.factorial(order) * arb(order + 1).zeta(x.value))
 
 
-_polygamma = primitive(of_two("polygamma", lambda n, x: scipy.special.polygamma(n, x), _polygamma_ball))
+def _polygamma_long(n: Any, x: Any) -> Any:
+    """As :func:`_digamma_long` (DLMF 5.15.8, 5.15.5), for one order: all terms have one sign."""
+    m, x = int(n), np.asarray(x)
+    positive = np.where(x > 0, x, _LONG(1))
+    steps = np.clip(np.ceil(_SHIFT - positive), 0, _SHIFT)
+    rest, shifted = np.zeros_like(positive), positive
+    for k in range(_SHIFT):
+        rest = rest + np.where(k < steps, 1 / (positive + k) ** (m + 1), _LONG(0))
+        shifted = np.where(k < steps, shifted + 1, shifted)
+    series = math.factorial(m - 1) / shifted**m + math.factorial(m) / (2 * shifted ** (m + 1))
+    for k, b in enumerate(_BERNOULLI, start=1):
+        factor = _LONG(math.factorial(2 * k + m - 1)) / math.factorial(2 * k)
+        series = series + b * factor / shifted ** (2 * k + m)
+    value = (-1) ** (m + 1) * (math.factorial(m) * rest + series)
+    return np.where(x > 0, value, np.where(x == 0, _LONG(np.inf), _LONG(np.nan)))
+
+
+_polygamma = primitive(
+    of_two("polygamma", lambda n, x: scipy.special.polygamma(n, x), _polygamma_ball, _polygamma_long)
+)
 defvjp(
     _polygamma,
     None,
@@ -293,20 +277,8 @@ __all__ = [
     "erfinv",
     "gammainc",
     "gammaincc",
-    "i0",
-    "i0e",
-    "i1",
-    "i1e",
-    "j0",
-    "j1",
-    "k0",
-    "k0e",
-    "k1",
-    "k1e",
     "lgamma",
     "ndtri",
     "polygamma",
-    "y0",
-    "y1",
     "zeta",
 ]

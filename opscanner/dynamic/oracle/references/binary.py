@@ -100,6 +100,11 @@ def div_no_nan(x: Any, y: Any) -> Any:
     return where(y == 0, 0.0, x / y)
 
 
+def xdivy(x: Any, y: Any) -> Any:
+    """x / y, 0 where x is 0."""
+    return where(x == 0, 0.0, x / y)
+
+
 def mul_no_nan(x: Any, y: Any) -> Any:
     """x * y, 0 where y is 0."""
     return where(y == 0, 0.0, x * y)
