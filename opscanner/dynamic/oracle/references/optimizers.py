@@ -170,3 +170,14 @@ def add_sign(p: Array, g: Array, m: Array, lr: float, alpha: float, decay: float
     m = beta * m + (1 - beta) * g
     agree = signs(g) * signs(m) * filled((), 1.0, p)
     return p - lr * (alpha + decay * agree) * g
+
+
+def nesterov_adam(
+    p: Array, g: Array, m: Array, v: Array, step: int, lr: float, betas: tuple[float, float], eps: float
+) -> tuple[Array, Array, Array]:
+    """TensorFlow's Adam with Nesterov's momentum: ``eps`` is added to the root of the moment before its correction."""
+    first, second = betas
+    m = first * m + (1 - first) * g
+    v = second * v + (1 - second) * g * g
+    rate = lr * sqrt(filled((), 1 - second**step, p)) / (1 - first**step)
+    return p - rate * (first * m + (1 - first) * g) / (sqrt(v) + eps), m, v

@@ -233,3 +233,49 @@ def _running_logsumexp(x: Array) -> Array:
 def _log_add(x: Array, y: Array) -> Array:
     """``log(exp(x) + exp(y))``."""
     return logsumexp(anp.stack([x, y], axis=-1), -1)
+
+
+def cummax(x: Array, axis: int = -1) -> Array:
+    """The largest element so far."""
+    return np.maximum.accumulate(np.asarray(fixed(x)), axis=axis)
+
+
+def cummin(x: Array, axis: int = -1) -> Array:
+    """The smallest element so far."""
+    return np.minimum.accumulate(np.asarray(fixed(x)), axis=axis)
+
+
+def diff(x: Array) -> Array:
+    """Differences of neighbours along the last dimension."""
+    return x[..., 1:] - x[..., :-1]
+
+
+def trapezoid(x: Array, width: float = 1.0) -> Array:
+    """The area under straight lines from element to element."""
+    return total((x[..., 1:] + x[..., :-1]) * (0.5 * width), -1)
+
+
+def cumulative_trapezoid(x: Array, width: float = 1.0) -> Array:
+    """The area under straight lines up to each element but the first."""
+    return cumsum((x[..., 1:] + x[..., :-1]) * (0.5 * width), -1)
+
+
+def quantile(x: Array, part: float) -> Array:
+    """Linear between the two ordered elements about ``part * (n - 1)`` of each row; for rows without NaN."""
+    values = np.sort(np.asarray(fixed(x)), axis=-1)
+    place = Fraction(part) * (values.shape[-1] - 1)
+    below = place.numerator // place.denominator
+    above = min(below + 1, values.shape[-1] - 1)
+    rest = place - below
+    return values[..., below] + (values[..., above] - values[..., below]) * rest.numerator / rest.denominator
+
+
+def lower_median(x: Array) -> Array:
+    """The element in the middle of each ordered row, of two the smaller; for rows without NaN."""
+    values = np.sort(np.asarray(fixed(x)), axis=-1)
+    return values[..., (values.shape[-1] - 1) // 2]
+
+
+def count_nonzero(x: Array, axis: Axis = None) -> Array:
+    """How many elements are not 0."""
+    return np.sum(np.asarray(fixed(x)) != 0, axis=_axis(x, axis))
