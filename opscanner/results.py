@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from opscanner.ir import NodeKind
+from opscanner.measurements import Measurement
 
 
 class CastRow(NamedTuple):
@@ -443,3 +444,67 @@ class SummarizedScan(NamedTuple):
     operators: int
     attributions: int
     findings: int
+
+
+class CampaignRow(NamedTuple):
+    """A run of many measurements. ``ended`` is None while it runs and after it was interrupted."""
+
+    id: int
+    versions: dict[str, str]
+    machine: str
+    device: str
+    seed: int
+    options: dict[str, Any]
+    started: str
+    ended: str | None
+
+
+class MeasurementRow(NamedTuple):
+    """A measurement with its place in the database."""
+
+    id: int
+    campaign_id: int
+    measurement: Measurement
+
+
+@dataclass(frozen=True)
+class FaultRow:
+    """The smallest input of an operator for which its result is wrong.
+
+    Parameters
+    ----------
+    cause : str
+        Equal for faults of one cause.
+    inputs : dict
+        Name of an input to its shape and flat values.
+    expected, got : tuple of float
+        Flat outputs.
+    error_ulp : float or None
+        None for a class mismatch.
+    explanation : tuple of dict
+        Findings that explain it: file, line, pattern, message.
+    measurements : tuple of int
+        Ids of the measurements that show it.
+    id, campaign_id : int
+        Given when it is written.
+    """
+
+    cause: str
+    framework: str
+    version: str
+    operator: str
+    direction: str
+    format: str
+    device: str
+    layout: str
+    verdict: str
+    expression: str
+    inputs: dict[str, tuple[tuple[int, ...], tuple[float, ...]]]
+    expected: tuple[float, ...]
+    got: tuple[float, ...]
+    error_ulp: float | None
+    explanation: tuple[dict[str, Any], ...]
+    script: str
+    measurements: tuple[int, ...]
+    id: int = 0
+    campaign_id: int = 0

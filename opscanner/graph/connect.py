@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,7 +13,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 from opscanner.errors import DatabaseError
-from opscanner.graph import schema, schema_conclusions  # noqa: F401  (its tables join the metadata)
+from opscanner.graph import schema, schema_conclusions, schema_trials  # noqa: F401  (their tables join the metadata)
 
 #: Read and write alike. A page cache of 256 MiB holds the upper parts of every index of a whole framework's graph.
 _PRAGMAS = ("PRAGMA cache_size=-262144", "PRAGMA temp_store=MEMORY", "PRAGMA mmap_size=1073741824")
@@ -132,6 +133,17 @@ def prepare(engine: Engine) -> None:
                 raw.close()
     except SQLAlchemyError as error:
         raise explain(error, engine.url) from error
+
+
+def close(engine: Engine) -> None:
+    """Folds SQLite's write-ahead log into the one file, so that it can be copied, and lets go of it."""
+    if engine.url.get_backend_name() == "sqlite":
+        raw = engine.raw_connection()
+        # Refused while somebody reads; then the log stays beside the file, which is just as good.
+        with contextlib.suppress(engine.dialect.loaded_dbapi.Error), contextlib.closing(raw):
+            for pragma in ("busy_timeout=100", "analysis_limit=400", "optimize", "journal_mode=DELETE"):
+                raw.cursor().execute(f"PRAGMA {pragma}")
+    engine.dispose()
 
 
 def check(engine: Engine) -> None:

@@ -21,6 +21,9 @@ Schema version {SCHEMA_VERSION}. This page is made from `opscanner/graph/schema.
 Ask the views; they hold words, and filters on their columns use indexes. The tables below them hold the same with ids.
 Booleans are 0 and 1 in SQLite, and real booleans in PostgreSQL: `WHERE NOT constant` works in both. In PostgreSQL
 write `"column"` with its quotes.
+
+Tables and views of what was measured (`campaign`, `measurement`, `fault` ...; `measurements`, `faults`) stand beside the
+graph. A database of an earlier opscanner gets them when `opscanner test` first writes to it.
 """
 
 

@@ -88,13 +88,7 @@ class Store:
 
     def close(self) -> None:
         """Folds SQLite's write-ahead log into the one file, so that it can be copied, and lets go of it."""
-        if self.url.get_backend_name() == "sqlite":
-            raw = self._engine.raw_connection()
-            # Refused while somebody reads; then the log stays beside the file, which is just as good.
-            with contextlib.suppress(self._engine.dialect.loaded_dbapi.Error), contextlib.closing(raw):
-                for pragma in ("busy_timeout=100", "analysis_limit=400", "optimize", "journal_mode=DELETE"):
-                    raw.cursor().execute(f"PRAGMA {pragma}")
-        self._engine.dispose()
+        connect.close(self._engine)
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[Connection]:

@@ -26,6 +26,7 @@ from opscanner.graph import connect, schema
 from opscanner.graph import schema_conclusions as conclusions
 from opscanner.graph.bulk import BulkInsert
 from opscanner.graph.queries import reading
+from opscanner.graph.schema_trials import TRIALS
 from opscanner.results import SummarizedScan
 
 _MARK = "summary"
@@ -107,7 +108,7 @@ KEPT = (
     _Kept(conclusions.finding, ()),
 )
 #: What makes a database large, and what only a scan that goes on needs.
-LEFT_OUT = (schema.diagnostic, schema.dropped_argument)
+LEFT_OUT = (schema.diagnostic, schema.dropped_argument, *TRIALS)
 #: In the order of SummarizedScan's counts.
 _COUNTED = (
     "translation_unit", "function", "cast_site", "arithmetic_site", "operator", "attribution", "finding",

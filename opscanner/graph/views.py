@@ -6,6 +6,7 @@ whose columns nobody asks for, and still begins with the name when a filter name
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, FromClause, and_, case, func, literal_column, or_, select
@@ -14,6 +15,7 @@ from opscanner.graph import schema
 from opscanner.graph.view import View
 from opscanner.graph.views_findings import FINDINGS, PATTERNS_SUMMARY
 from opscanner.graph.views_operators import OPERATOR_ARITHMETIC, OPERATOR_CASTS, OPERATOR_FUNCTIONS, OPERATORS
+from opscanner.graph.views_trials import FAULTS, MEASUREMENTS
 
 _scan, _unit, _function, _instance = (
     schema.scan, schema.translation_unit, schema.function, schema.function_instance,
@@ -329,13 +331,14 @@ def _calls() -> View:
 VIEWS: tuple[View, ...] = (
     CASTS, ARITHMETIC, CAST_INSTANCES, _chain_steps(), FUNCTIONS, _calls(), UNITS, FORMATS_SUMMARY, FINDINGS,
     PATTERNS_SUMMARY, OPERATORS, OPERATOR_FUNCTIONS, OPERATOR_CASTS, OPERATOR_ARITHMETIC,
+    MEASUREMENTS, FAULTS,
 )  # fmt: skip
 
 
-def create_views(connection: Connection) -> None:
-    """Creates every view in a database that has the tables and no views."""
+def create_views(connection: Connection, views: Sequence[View] = VIEWS) -> None:
+    """Creates views, every one by default, in a database that has the tables and not the views."""
     dialect = connection.dialect
-    for view in VIEWS:
+    for view in views:
         query = view.query.compile(dialect=dialect, compile_kwargs={"literal_binds": True})
         # A bare % in the text would be a parameter for drivers with that style; no query has one.
         connection.exec_driver_sql(f"CREATE VIEW {view.name} AS {query}")
