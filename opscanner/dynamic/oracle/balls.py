@@ -433,7 +433,8 @@ def from_balls(values: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             rest = raw - arb(first)
             second = _nearest(rest)
             low.reshape(-1)[place] = second
-            radius.reshape(-1)[place] = float((abs(rest - arb(second))).upper())
+            bound = abs(rest - arb(second)).upper()
+            radius.reshape(-1)[place] = math.nextafter(float(bound), math.inf) if bound > 0 else 0.0
     return high, low, radius
 
 

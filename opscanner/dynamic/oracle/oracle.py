@@ -170,7 +170,8 @@ class _Evaluation:
         shape = doubles[0].shape
         wrong = np.logical_or.reduce([draft.untrusted for draft in made]).reshape(-1)
         near = np.logical_or.reduce([draft.near_tie for draft in made]).reshape(-1) & ~wrong
-        wanted = np.concatenate([np.flatnonzero(wrong), np.flatnonzero(near)])[:limit]
+        lost = np.logical_or.reduce([draft.all_lost for draft in made]).reshape(-1) & ~wrong & ~near
+        wanted = np.concatenate([np.flatnonzero(wrong), np.flatnonzero(near), np.flatnonzero(lost)])[:limit]
         if not any(draft.complex for draft in made):
             for start in range(0, len(wanted), _CHUNK):
                 self._decide_chunk(wanted[start : start + _CHUNK], shape, made, 0)
@@ -186,9 +187,12 @@ class _Evaluation:
             self._decide_chunk(indices[:half], shape, made, level)
             self._decide_chunk(indices[half:], shape, made, level)
             return
+        if doubt and last:
+            for draft in made:
+                draft.untrusted.reshape(-1)[indices] |= draft.all_lost.reshape(-1)[indices]
+            return
         if doubt:
-            if not last:
-                self._decide_chunk(indices, shape, made, level + 1)
+            self._decide_chunk(indices, shape, made, level + 1)
             return
         again: np.ndarray = np.zeros(len(indices), dtype=bool)
         for draft, output in zip(made, outputs, strict=True):
@@ -228,6 +232,7 @@ class _Draft:
     low: np.ndarray
     untrusted: np.ndarray
     near_tie: np.ndarray
+    all_lost: np.ndarray  # exact zeros, which both arithmetics give too where everything cancels
     tier: np.ndarray
     distance_ulp: np.ndarray
     format: str = ""
@@ -242,6 +247,7 @@ class _Draft:
             low=np.zeros(shape, dtype=double.dtype),
             untrusted=np.ones(shape, dtype=bool),
             near_tie=np.zeros(shape, dtype=bool),
+            all_lost=np.zeros(shape, dtype=bool),
             tier=np.full(shape, TIER_FLOAT64, dtype=np.uint8),
             distance_ulp=np.zeros(shape),
             format=format_,
@@ -313,6 +319,7 @@ def _agree(double: np.ndarray, long: np.ndarray | None, format_: str) -> _Draft:
     draft.tier[...] = TIER_LONGDOUBLE
     if not draft.complex:
         margin = np.maximum(distance, np.abs(high) * _TIE_MARGIN)
+        draft.all_lost = (double == 0) & (long == 0)
         inside = np.abs(high) < largest
         draft.near_tie = np.asarray(inside & ~draft.untrusted & (_tie_distance(high, low, unit) <= margin))
     return draft
