@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from opscanner.operators.comparison import Comparison
     from opscanner.operators.testlist import Suspect
     from opscanner.operators.version_diff import VersionDiff
+    from opscanner.testing import TestResult
 
 DEFAULT_DATABASE = "opscanner.sqlite"
 
@@ -465,6 +466,71 @@ def testlist(
     if pattern is not None:
         find_rule(pattern)
     return find_suspects(database_name(db), framework=framework, pattern=pattern, device=device, top=top)
+
+
+def test(
+    operators: Sequence[str] = (),
+    *,
+    everything: bool = False,
+    from_findings: bool = False,
+    top: int | None = None,
+    frameworks: Sequence[str] = ("pytorch", "tensorflow"),
+    formats: Sequence[str] = ("float16", "bfloat16"),
+    device: str = "auto",
+    backward: bool = False,
+    strategies: Sequence[str] | None = None,
+    seed: int = 0,
+    budget: float = 1.0,
+    jobs: int | None = None,
+    time_limit_s: float = 120.0,
+    memory_limit_mib: int = 6144,
+    store: bool = True,
+    resume: bool = False,
+    db: str | None = None,
+    progress: Callable[[str], None] = lambda text: None,
+) -> TestResult:
+    """Runs operators on inputs that find things, and measures them against correctly rounded results.
+
+    Parameters
+    ----------
+    operators : sequence of str
+        Ids of the catalog, or names in a framework.
+    everything : bool
+        The whole catalog, gradients too.
+    from_findings : bool
+        The operators that :func:`testlist` gives for the database, the worst first; ``top`` of them.
+    strategies : sequence of str, optional
+        Ids of ``opscanner.dynamic.inputs.STRATEGIES``; all that fit otherwise.
+    budget : float
+        Scales the number of inputs and the time.
+    store, resume : bool
+        Keep rows in the database, and go on with the last campaign there that did not end.
+
+    Raises
+    ------
+    UsageError
+        For a name, format, framework or strategy that there is not.
+    """
+    from opscanner import testing
+
+    if from_findings:
+        suspects = testlist(top=None, db=db, device="cpu" if device == "cpu" else "cuda")
+        ids = tuple(dict.fromkeys(one.pair for one in suspects if one.pair))[:top]
+        operators = (*operators, *ids)
+    request = testing.TestRequest(
+        operators=testing.choose_operators(operators, everything=everything, backward=backward),
+        formats=tuple(formats),
+        frameworks=tuple(frameworks),
+        device=testing.choose_device(device, frameworks),
+        strategies=tuple(strategies) if strategies else None,
+        seed=seed,
+        budget=budget,
+        jobs=jobs,
+        time_limit_s=time_limit_s,
+        memory_limit_mib=memory_limit_mib,
+        cache=testing.cache_folder(Path(default_cache_dir())),
+    )
+    return testing.run_tests(request, progress=progress)
 
 
 def conclude_operators(*, db: str | None = None, log: Callable[[str], None] = lambda message: None) -> list[str]:

@@ -23,9 +23,10 @@ class Verdict(Enum):
 
     CLASS_MISMATCH = "class mismatch"  #: NaN or infinity where a number is right, or the other way round
     BEYOND_UPCAST = "beyond upcast"  #: worse than computing in the next wider format and rounding once
-    FLUSHED = "flushed"  #: nothing worse than subnormal results that became zero
     NEAR_ZERO = "near zero"  #: beyond the budget in ULP of the element, within it in ULP of the largest of its row
-    BEYOND_BUDGET = "beyond budget"  #: beyond its class's budget, and so is the next wider format: the formula's fault
+    BEYOND_BUDGET = "beyond budget"  #: an elementwise operator as wrong in the next wider format: the formula's fault
+    FLUSHED = "flushed"  #: nothing worse than subnormal values taken or given as zero
+    INHERENT = "inherent"  #: beyond the budget, and the next wider format is no better: the input's condition
     UNDECIDED = "undecided"  #: the oracle cannot decide enough of it
     WITHIN_BUDGET = "within budget"
     CORRECT = "correctly rounded"  #: every decided element is within half a ULP

@@ -1,0 +1,143 @@
+"""What is said of a result: judged against a reference and against the same call in the next wider format.
+
+Nothing here is a tolerance picked by hand. A result may err as much as its class's budget (``data/ulp_budgets.csv``
+says where each comes from). Beyond that, the call in the next wider format, rounded once, tells whose fault it is:
+where that is within the budget, or at least twice as near, the operator lost what was to be had (``BEYOND_UPCAST``);
+where it is as far off, an elementwise operator has a wrong formula (``BEYOND_BUDGET``), and any other one an
+ill-conditioned input (``INHERENT``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from opscanner.dynamic.budgets import Budget
+from opscanner.measurements import Verdict
+from opscanner.precision.formats import FORMATS
+from opscanner.precision.metrics import ErrorSummary, summarize_errors
+from opscanner.precision.ulp import Mismatch, mismatch_classes, ulp_error, ulp_of
+
+if TYPE_CHECKING:
+    from opscanner.dynamic.oracle.oracle import Reference
+
+#: The next wider format that is computed in: what a careful kernel widens to.
+WIDER = {
+    "float8_e4m3fn": "float32", "float8_e5m2": "float32", "float16": "float32", "bfloat16": "float32",
+    "float32": "float64",
+}  # fmt: skip
+
+#: With fewer decided elements than this share of all, nothing is said.
+_ENOUGH_DECIDED = 0.5
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A verdict on one output, with the numbers that it stands on.
+
+    Parameters
+    ----------
+    faulty : numpy.ndarray
+        Flat positions of the elements that speak for the verdict, the worst first.
+    upcast_max_ulp : float or None
+        None where the wider format did not run.
+    """
+
+    verdict: Verdict
+    errors: ErrorSummary
+    beyond_upcast: int
+    upcast_max_ulp: float | None
+    faulty: np.ndarray
+
+
+def judge(
+    got: np.ndarray,
+    reference: Reference,
+    upcast: np.ndarray | None,
+    format_: str,
+    budget: Budget,
+    *,
+    elementwise: bool,
+    terms: float = 1.0,
+) -> Judgement:
+    """The verdict on ``got``, values of ``format_``.
+
+    Parameters
+    ----------
+    upcast : numpy.ndarray or None
+        The result of the same call in the next wider format, already rounded once to ``format_``.
+    elementwise : bool
+        False for operators whose results have a row's scale: there an error that is within the budget in ULP of the
+        row's largest result is only lost near zero.
+    terms : float
+        Input elements for each output element: so many flushed subnormals an output may lack.
+    """
+    errors = summarize_errors(got, reference.values, format_, low=reference.low, undecided=reference.undecided)
+    decided = ~np.asarray(reference.undecided, bool).ravel()
+    error = ulp_error(got, reference.values, format_, low=reference.low).ravel()
+    kinds = mismatch_classes(got, reference.values, format_).ravel() & (Mismatch.NAN | Mismatch.INFINITY)
+    severe = decided & (kinds != 0)
+    upcast_right: np.ndarray = np.ones(error.size, bool)
+    upcast_max = None
+    if upcast is not None:
+        upcast_error = ulp_error(upcast, reference.values, format_, low=reference.low).ravel()
+        upcast_kinds = mismatch_classes(upcast, reference.values, format_).ravel()
+        measured = upcast_error[decided & ~np.isnan(upcast_error)]
+        upcast_max = float(measured.max()) if measured.size else 0.0
+        # A mismatch that the wider format shares is the formula's, or the input's own.
+        severe &= (upcast_kinds & (Mismatch.NAN | Mismatch.INFINITY)) == 0
+        upcast_right = (upcast_error <= budget.ulp) | (2 * upcast_error < error)
+    over = decided & ~severe & ~(error <= budget.ulp)
+    lost = over & upcast_right
+    flushed = over & _flushed(got, reference.values, format_, terms)
+    visible = np.ones(over.size, bool) if elementwise else _visible(error, reference.values, format_, budget)
+    beyond = lost & visible & ~flushed
+    groups = (
+        (Verdict.CLASS_MISMATCH, severe),
+        (Verdict.BEYOND_UPCAST, beyond),
+        (Verdict.BEYOND_BUDGET, over & ~lost & ~flushed & elementwise),
+        (Verdict.FLUSHED, flushed),
+        (Verdict.NEAR_ZERO, lost),
+        (Verdict.INHERENT, over),
+    )
+    verdict, faulty = _worst(groups, decided, error)
+    order = np.argsort(-np.where(np.isnan(error[faulty]), np.inf, error[faulty]), kind="stable")
+    return Judgement(verdict, errors, int(beyond.sum()), upcast_max, faulty[order])
+
+
+def _flushed(got: np.ndarray, reference: np.ndarray, format_: str, terms: float) -> np.ndarray:
+    """Where taking or giving float32's subnormals as zero explains the error: ``terms`` of them at the most.
+
+    Processors flush in float32 alone, so that only formats of its exponent range are concerned.
+    """
+    smallest = FORMATS["float32"].emin
+    if FORMATS[format_].emin != smallest:
+        return np.zeros(np.size(got), bool)
+    with np.errstate(invalid="ignore"):
+        explained: np.ndarray = np.abs(got - reference).ravel() <= max(terms, 1.0) * 2.0**smallest
+    return explained
+
+
+def _visible(error: np.ndarray, reference: np.ndarray, format_: str, budget: Budget) -> np.ndarray:
+    """Where the error is over the budget in ULP of the largest finite reference of its row (the last axis), too."""
+    values = np.atleast_1d(np.asarray(reference, float))
+    finite = np.where(np.isfinite(values), np.abs(values), 0.0)
+    largest = np.broadcast_to(finite.max(axis=-1, keepdims=True, initial=0.0), values.shape)
+    scaled = error * (ulp_of(values, format_) / ulp_of(largest, format_)).ravel()
+    visible: np.ndarray = ~(scaled <= budget.ulp)
+    return visible
+
+
+def _worst(
+    groups: Iterable[tuple[Verdict, np.ndarray]], decided: np.ndarray, error: np.ndarray
+) -> tuple[Verdict, np.ndarray]:
+    if decided.sum() < _ENOUGH_DECIDED * decided.size:
+        return Verdict.UNDECIDED, np.flatnonzero(~decided)
+    for verdict, elements in groups:
+        if elements.any():
+            return verdict, np.flatnonzero(elements)
+    half = np.flatnonzero(decided & ~(error <= 0.5))
+    return (Verdict.WITHIN_BUDGET, half) if half.size else (Verdict.CORRECT, half)

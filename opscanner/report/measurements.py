@@ -1,0 +1,75 @@
+"""Measurements as rows: the worst of an operator in a line, or a line a strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from opscanner.measurements import Measurement, Status, Verdict
+
+COLUMNS = (
+    "operator", "framework", "format", "worst inputs", "max ULP", "mean", "50/90/99/99.9 %", "> 1 ULP", "of",
+    "upcast", "max abs", "max rel", "nan/inf/sign/flush", "at", "expected", "got", "verdict",
+)  # fmt: skip
+
+_ORDER = list(Verdict)
+
+
+def worst_rows(measured: Iterable[Measurement]) -> list[Measurement]:
+    """The worst measurement of each operator, framework, format and device, in order of first appearance.
+
+    Counts stay those of that one measurement. What did not run stands only where nothing ran.
+    """
+    found: dict[tuple[str, ...], Measurement] = {}
+    for one in measured:
+        key = (one.operator, one.framework, one.version, one.format, one.device)
+        if key not in found or badness(one) < badness(found[key]):
+            found[key] = one
+    return list(found.values())
+
+
+def badness(one: Measurement) -> tuple[int, float]:
+    """Sorts the worst first: by verdict, then by the largest error."""
+    ended = one.status not in (Status.RAN, Status.UNSUPPORTED)
+    return (-1 if ended else _ORDER.index(one.verdict), -one.max_ulp)
+
+
+def rows(measured: Iterable[Measurement]) -> Iterable[Sequence[Any]]:
+    """Cells of :data:`COLUMNS`."""
+    for one in measured:
+        if one.status is not Status.RAN:
+            yield (one.operator, one.framework, one.format, one.strategy, *[""] * 12, one.status.value)
+            continue
+        strategy = one.strategy if one.layout == "contiguous" else f"{one.strategy}, {one.layout}"
+        yield (
+            one.operator,
+            one.framework,
+            one.format,
+            strategy,
+            rounded(one.max_ulp),
+            rounded(one.mean_ulp),
+            "/".join(f"{value:.3g}" for value in one.quantiles_ulp),
+            one.over_1_ulp,
+            one.count,
+            "" if one.upcast_max_ulp is None else rounded(one.upcast_max_ulp),
+            rounded(one.max_absolute_error),
+            rounded(one.max_relative_error),
+            "/".join(
+                map(str, (one.nan_mismatches, one.infinity_mismatches, one.sign_mismatches, one.flushed_subnormals))
+            ),
+            _place(one),
+            f"{one.worst_expected:.6g}",
+            f"{one.worst_got:.6g}",
+            one.verdict.value,
+        )
+
+
+def rounded(value: float) -> float:
+    """Three digits: an error has no more to say."""
+    return float(f"{value:.3g}")
+
+
+def _place(one: Measurement) -> str:
+    if one.worst_inputs:
+        return ", ".join(f"{name}={value:.6g}" for name, value in one.worst_inputs.items())
+    return f"[{one.worst_index}]" if one.worst_index >= 0 else ""

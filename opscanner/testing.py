@@ -1,0 +1,211 @@
+"""Precision tests from a request to rows: which operators, in which workers, and where the rows are kept.
+
+The two wings meet here: findings of a scan choose operators, and measurements go into the same database.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from opscanner.dynamic.campaign import CampaignSummary, Task, run_campaign
+from opscanner.dynamic.inputs import STRATEGIES
+from opscanner.dynamic.measure import measure_task
+from opscanner.dynamic.verdict import WIDER
+from opscanner.errors import UsageError
+from opscanner.frameworks.runners import FRAMEWORKS, is_installed, runner_of
+from opscanner.measurements import Measurement, Status
+from opscanner.operators.catalog import Operator, find_operators, load_catalog
+
+#: Formats that are tested: those that have a wider one to be judged against.
+FORMATS = tuple(WIDER)
+
+#: ``--budget`` from which a size of inputs is used (``dynamic.inputs.batch.SIZES``).
+_SIZES = ((4.0, "large"), (1.0, "default"), (0.0, "small"))
+
+#: Seconds an operator's batches in one format may take at ``--budget 1``.
+SECONDS_AN_OPERATOR = 20.0
+
+
+@dataclass(frozen=True)
+class TestRequest:
+    """What to test.
+
+    Parameters
+    ----------
+    operators : tuple of Operator
+    formats, frameworks : tuple of str
+    device : str
+        ``auto`` takes a GPU where there is one.
+    strategies : tuple of str or None
+        None: all that fit.
+    budget : float
+        Scales sizes of inputs and time.
+    """
+
+    __test__ = False  # pytest would take it for a test
+
+    operators: tuple[Operator, ...]
+    formats: tuple[str, ...]
+    frameworks: tuple[str, ...]
+    device: str = "auto"
+    strategies: tuple[str, ...] | None = None
+    seed: int = 0
+    budget: float = 1.0
+    jobs: int | None = None
+    time_limit_s: float = 120.0
+    memory_limit_mib: int = 6144
+    cache: str = ""
+
+
+@dataclass
+class TestResult:
+    """What was measured, and how the campaign went."""
+
+    __test__ = False
+
+    measurements: list[Measurement] = field(default_factory=list)
+    summary: CampaignSummary = field(default_factory=CampaignSummary)
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def skipped(self) -> int:
+        """Operators and formats that gave no rows: they crashed, hung, or the campaign was interrupted."""
+        return sum(self.summary.lost.values()) + bool(self.summary.interrupted)
+
+    def summary_line(self) -> str:
+        """One line for people."""
+        verdicts = Counter(one.verdict.value for one in self.measurements if one.status is Status.RAN)
+        counted = ", ".join(f"{number} {name}" for name, number in verdicts.most_common())
+        lost = ", ".join(f"{number} {status.value}" for status, number in self.summary.lost.items())
+        parts = [f"{len(self.measurements)} measurements in {self.summary.elapsed_s:.0f} s", counted]
+        if lost:
+            parts.append(f"ended otherwise: {lost}")
+        if self.summary.interrupted:
+            parts.append(f"interrupted by {self.summary.interrupted}: --resume goes on")
+        return "; ".join(part for part in parts if part)
+
+
+def choose_operators(names: Sequence[str], *, everything: bool, backward: bool) -> tuple[Operator, ...]:
+    """The operators of the catalog that names mean, or all of them.
+
+    Raises
+    ------
+    UsageError
+        When neither is asked for, or a name means nothing.
+    """
+    if everything:
+        return load_catalog()
+    found: dict[str, Operator] = {}
+    for name in names:
+        found.update((one.id, one) for one in find_operators(name, backward))
+    if not found:
+        raise UsageError("no operator is named", "name one (opscanner test softmax), or give --all or --from-findings")
+    return tuple(found.values())
+
+
+def run_tests(
+    request: TestRequest,
+    *,
+    on_rows: Callable[[Task, list[Measurement]], None] | None = None,
+    done: frozenset[str] = frozenset(),
+    progress: Callable[[str], None] = lambda text: None,
+) -> TestResult:
+    """Measures every operator of a request in every format.
+
+    Parameters
+    ----------
+    on_rows : callable, optional
+        Called with each task that ended, and its rows, before they are added to the result.
+    done : frozenset of str
+        Keys of tasks to leave out (see :func:`tasks_of`).
+
+    Raises
+    ------
+    UsageError
+        For a format, framework or strategy that there is not, or a framework that is not installed.
+    """
+    frameworks, missing = _installed(request.frameworks)
+    tasks = tasks_of(request, frameworks)
+    result = TestResult(left_out=missing)
+    for name in missing:
+        progress(f"{FRAMEWORKS[name]} is not installed: nothing of {name} is tested")
+
+    def keep(task: Task, rows: list[Measurement]) -> None:
+        if on_rows is not None:
+            on_rows(task, rows)
+        result.measurements.extend(rows)
+        ended = sum(1 for one in rows if one.status is not Status.RAN)
+        progress(f"{task.operator} {task.format}: {len(rows)} rows" + (f", {ended} did not run" if ended else ""))
+
+    size = next(name for least, name in _SIZES if request.budget >= least)
+    function = functools.partial(
+        measure_task, size=size, time_s=SECONDS_AN_OPERATOR * request.budget, cache=request.cache
+    )
+    result.summary = run_campaign(
+        tasks,
+        function,
+        jobs=request.jobs or len(os.sched_getaffinity(0)),
+        time_limit_s=request.time_limit_s * max(1.0, request.budget),
+        memory_limit_mib=None if request.device.startswith("cuda") else request.memory_limit_mib,
+        on_rows=keep,
+        done=done,
+    )
+    order = {task.operator: place for place, task in enumerate(tasks)}
+    result.measurements.sort(key=lambda one: (order.get(one.operator, len(order)), one.format, one.framework))
+    return result
+
+
+def tasks_of(request: TestRequest, frameworks: Sequence[str]) -> list[Task]:
+    """The units of a campaign, in the order of the request's operators."""
+    for name in request.formats:
+        if name not in FORMATS:
+            raise UsageError(f"{name!r} is no format that can be tested", f"one of {', '.join(FORMATS)}")
+    known = {strategy.id for strategy in STRATEGIES}
+    for name in request.strategies or ():
+        if name not in known:
+            raise UsageError(f"no input strategy is called {name!r}", f"one of {', '.join(sorted(known))}")
+    return [
+        Task(
+            operator=operator.id,
+            direction=operator.direction,
+            format=format_,
+            device=request.device,
+            frameworks=running,
+            strategies=request.strategies or tuple(strategy.id for strategy in STRATEGIES),
+            seed=request.seed,
+        )
+        for operator in request.operators
+        for format_ in request.formats
+        if (running := tuple(name for name in frameworks if name in operator.calls))
+    ]
+
+
+def choose_device(device: str, frameworks: Sequence[str]) -> str:
+    """The device that ``auto`` stands for: ``cuda`` where every framework that is installed finds one."""
+    if device != "auto":
+        return device
+    if not Path("/dev/nvidia0").exists():  # spares importing the frameworks here
+        return "cpu"
+    there = [name for name in frameworks if name in FRAMEWORKS and is_installed(name)]
+    return "cuda" if there and all("cuda:0" in runner_of(name).devices() for name in there) else "cpu"
+
+
+def cache_folder(parent: Path) -> str:
+    """Where reference results are kept between runs."""
+    return str(parent / "references")
+
+
+def _installed(names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    for name in names:
+        if name not in FRAMEWORKS:
+            raise UsageError(f"there is no framework {name!r}", f"one of {', '.join(FRAMEWORKS)}")
+    there = tuple(name for name in names if is_installed(name))
+    if not there:
+        packages = " or ".join(FRAMEWORKS[name] for name in names)
+        raise UsageError(f"nothing can be tested: {packages} is not installed", "pip install 'opscanner[torch]'")
+    return there, tuple(name for name in names if name not in there)

@@ -1,0 +1,103 @@
+"""Verdicts on results whose right answer is worked out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from opscanner.dynamic.budgets import budget_for
+from opscanner.dynamic.oracle.oracle import Reference
+from opscanner.dynamic.verdict import Judgement, judge
+from opscanner.errors import OpscannerError
+from opscanner.measurements import Verdict
+
+
+def judged(got, reference, upcast=None, format_="float16", kind="elementary", *, elementwise=True, **more) -> Judgement:
+    values = np.asarray(reference, float)
+    undecided = np.asarray(more.pop("undecided", np.zeros(values.shape, bool)))
+    exact = Reference(values, np.zeros(values.shape), undecided, np.full(values.shape, 2, np.uint8), 0.0)
+    upcast = None if upcast is None else np.asarray(upcast, float)
+    return judge(
+        np.asarray(got, float), exact, upcast, format_, budget_for(kind, format_), elementwise=elementwise, **more
+    )
+
+
+def test_a_result_within_half_a_ulp_is_correctly_rounded():
+    # float16 has ULP 2**-10 in [1, 2): 1 is nearest to 1 + 2**-12.
+    assert judged([1.0], [1 + 2**-12], [1.0]).verdict is Verdict.CORRECT
+
+
+def test_a_result_one_ulp_off_is_within_the_budget():
+    assert judged([1 + 2**-10], [1.0], [1.0]).verdict is Verdict.WITHIN_BUDGET
+
+
+def test_a_result_that_float32_would_have_right_is_beyond_upcast():
+    # elu(-2**-12) is about -2**-12; exp(x) - 1 in float16 gives 0.
+    found = judged([0.0], [-(2**-12) + 2**-25], [-(2**-12)])
+    assert found.verdict is Verdict.BEYOND_UPCAST
+    assert found.beyond_upcast == 1
+
+
+def test_an_elementwise_result_as_wrong_in_float32_has_a_wrong_formula():
+    assert judged([1 + 2**-7], [1.0], [1 + 2**-7]).verdict is Verdict.BEYOND_BUDGET
+
+
+def test_a_sum_as_wrong_in_float32_has_an_ill_conditioned_input():
+    found = judged([1 + 2**-7], [1.0], [1 + 2**-7], kind="sum", elementwise=False)
+    assert found.verdict is Verdict.INHERENT
+
+
+def test_an_error_of_a_small_element_beside_a_large_one_is_lost_near_zero():
+    # 2**-9 is 8 ULP off at 2**-2 (ULP 2**-12), and a thousandth of an ULP of its neighbour 2**11.
+    found = judged([2.0**11, 0.25 + 2**-9], [2.0**11, 0.25], [2.0**11, 0.25], kind="sum", elementwise=False)
+    assert found.verdict is Verdict.NEAR_ZERO
+
+
+def test_a_nan_never_passes():
+    found = judged([np.nan, 1.0], [1.0, 1.0], [1.0, 1.0])
+    assert found.verdict is Verdict.CLASS_MISMATCH
+    assert found.faulty.tolist() == [0]
+
+
+def test_an_infinity_that_float32_gives_too_is_no_mismatch_of_this_format():
+    found = judged([np.inf], [60000.0], [np.inf], kind="sum", elementwise=False)
+    assert found.verdict is Verdict.INHERENT
+
+
+def test_a_bfloat16_subnormal_given_as_zero_is_flushed():
+    assert judged([0.0], [2.0**-130], [2.0**-130], "bfloat16").verdict is Verdict.FLUSHED
+
+
+def test_a_float16_subnormal_given_as_zero_is_wrong():
+    # No processor flushes float16's subnormals where it computes in float32.
+    assert judged([0.0], [2.0**-20], [2.0**-20]).verdict is Verdict.BEYOND_UPCAST
+
+
+def test_as_many_flushed_terms_as_a_sum_has_explain_what_it_lacks():
+    found = judged([0.0], [3 * 2.0**-127], [3 * 2.0**-127], "bfloat16", "sum", elementwise=False, terms=3)
+    assert found.verdict is Verdict.FLUSHED
+
+
+def test_a_single_operation_must_be_correctly_rounded():
+    assert judged([1 + 2**-10], [1.0], [1.0], kind="exact").verdict is Verdict.BEYOND_UPCAST
+
+
+def test_an_oracle_that_cannot_decide_most_of_it_says_so():
+    found = judged([1.0, 5.0, 1.0], [1.0, 1.0, 1.0], undecided=[False, True, True])
+    assert found.verdict is Verdict.UNDECIDED
+
+
+def test_an_undecided_element_is_not_judged():
+    found = judged([1.0, 5.0, 1.0], [1.0, 1.0, 1.0], undecided=[False, True, False])
+    assert found.verdict is Verdict.CORRECT
+    assert found.errors.undecided == 1
+
+
+def test_the_worst_element_comes_first():
+    found = judged([1 + 2**-8, 1.0, 1 + 2**-7], [1.0, 1.0, 1.0], [1.0, 1.0, 1.0])
+    assert found.faulty.tolist() == [2, 0]
+
+
+def test_a_class_without_budget_is_named():
+    with pytest.raises(OpscannerError, match="'sums' in float16"):
+        budget_for("sums", "float16")
