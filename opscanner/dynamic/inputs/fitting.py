@@ -11,7 +11,6 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -49,11 +48,6 @@ class Case:
     flat: bool
     growth: Growth | None
     generator: np.random.Generator
-
-    @property
-    def open(self) -> bool:
-        """True when every value of the format may be fed: a reference says what comes out."""
-        return bool(self.operator.reference) and not self.operator.domain
 
     def length(self, wanted: int) -> int | None:
         """The length of the growing axis for ``wanted`` terms, kept below the size's limit; None where none grows."""
@@ -156,11 +150,10 @@ class Case:
         arrays: Arrays = {}
         for item in self.operator.inputs:
             if item.kind == "expression":
-                try:
-                    value = _evaluated(grown_expression(item, self.growth, length), arrays)
-                except (ArithmeticError, ValueError, np.linalg.LinAlgError):
+                value = evaluate_expression(grown_expression(item, self.growth, length), arrays, self.format_)
+                if value is None:
                     return None
-                arrays[item.name] = _rounded(value, self.format_)
+                arrays[item.name] = value
             elif item.kind == "float":
                 wanted = given.get(item.name)
                 arrays[item.name] = (
@@ -181,9 +174,9 @@ class Case:
         return arrays
 
     def _allowed(self, arrays: Arrays, shape: tuple[int, ...]) -> np.ndarray:
-        """Places of the shape where the domain and, without a reference, the row's ranges hold."""
+        """Places of the shape where the domain and, if :func:`keeps_ranges`, the row's ranges hold."""
         allowed = allowed_places(self.operator.domain, arrays, shape)
-        for slot in () if self.operator.reference else self.slots:
+        for slot in self.slots if keeps_ranges(self.operator) else ():
             value = _part(arrays[slot.partition(".")[0]], slot)
             allowed = allowed & _in_range(self._item(slot), value)
         return allowed
@@ -192,9 +185,16 @@ class Case:
         """Elements of a slot that may not stay as they are."""
         name = slot.partition(".")[0]
         allowed = allowed_in(name, self.operator.domain, arrays)
-        if not self.operator.reference:
+        if keeps_ranges(self.operator):
             allowed = allowed & _in_range(self._item(slot), _part(arrays[name], slot))
         return ~allowed
+
+
+def keeps_ranges(operator: Operator) -> bool:
+    """True when values stay in the ranges of the operator's row: nothing says what others give, or a matrix of others
+    has no inverse and no factors.
+    """
+    return not operator.reference or operator.kind.startswith("linear algebra")
 
 
 def make_case(operator: Operator, format_: str, strategy: str, seed: int, size: str) -> Case:
@@ -270,17 +270,20 @@ def _whole(item: PairInput, shape: tuple[int, ...], generator: np.random.Generat
     return whole.astype(item.kind)
 
 
-def _evaluated(expression: str, arrays: Mapping[str, np.ndarray]) -> Any:
-    with np.errstate(all="ignore"):
-        return eval(expression, {"np": np, **arrays})  # noqa: S307  (the project's own tables)
+def evaluate_expression(expression: str, arrays: Mapping[str, np.ndarray], format_: str) -> np.ndarray | None:
+    """An input that is an expression of others, floats rounded to the format.
 
-
-def _rounded(value: Any, format_: str) -> np.ndarray:
-    array = np.asarray(value)
+    None when it refuses the values (a matrix without Cholesky factor).
+    """
+    try:
+        with np.errstate(all="ignore"):
+            value = eval(expression, {"np": np, **arrays})  # noqa: S307  (the project's own tables)
+    except (ArithmeticError, ValueError, IndexError, np.linalg.LinAlgError):
+        return None
+    array: np.ndarray = np.asarray(value)
     if array.dtype.kind == "c":
         return _complex(round_to_format(array.real, format_), round_to_format(array.imag, format_))
-    result: np.ndarray = round_to_format(array, format_) if array.dtype.kind == "f" else array
-    return result
+    return round_to_format(array, format_) if array.dtype.kind == "f" else array
 
 
 def _complex(real: np.ndarray, imaginary: np.ndarray) -> np.ndarray:

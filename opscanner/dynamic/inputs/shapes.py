@@ -31,8 +31,7 @@ _FREE = frozenset(
 #: Kinds that work for multiples of their row's sizes.
 _MULTIPLES = frozenset(
     {
-        *("normalization", "normalization gradient", "convolution", "pooling", "fft", "search"),
-        *("selection", "binary", "elementwise", "activation", "ternary", "unary", "quantization"),
+        *("normalization", "normalization gradient", "convolution", "pooling", "fft", "search", "selection"),
     }
 )
 #: Kinds of which only rows with an index for every element along the axis grow: sums into slots.
@@ -78,8 +77,9 @@ def find_growth(operator: Operator, sample: Mapping[str, np.ndarray]) -> Growth 
     """
     kind, calls = operator.kind, " ".join(operator.calls.values())
     # A transposed convolution states its output's shape; images are resized to a stated one, unless they are averaged.
+    # The heads of attention divide an axis by numbers that its size does not show.
     known = kind in _FREE | _MULTIPLES | _INDEXED or (kind == "image_processing" and "mean(" in calls)
-    if not known or "Backprop" in calls:
+    if not known or "Backprop" in calls or "multi_head" in calls:
         return None
     shapes = [item.shape for item in operator.inputs if item.kind in ("float", "complex")]
     sizes = {size for shape in shapes for size in shape if size > 1}
