@@ -265,7 +265,7 @@ def widened_again(cast: CastSubject) -> tuple[tuple[int, ...], bool]:
 
 
 def has_nothing_to_lose(cast: CastSubject) -> bool:
-    """True when all that a narrowing cast takes was widened from its target format, or an integer, and not computed."""
+    """True when all that a narrowing cast takes was widened from its target format, or an integer, and kept."""
     graph, steps = cast.graph, cast.backward.steps
     met = False
     ended: set[int] = set()
@@ -274,13 +274,19 @@ def has_nothing_to_lose(cast: CastSubject) -> bool:
             ended.add(index)
             continue
         facts = graph.cast[step.node]
-        widened = facts is not None and facts.direction == "widen" and facts.from_format == cast.to_format
-        if widened or (facts is not None and facts.direction == "int_to_float"):
+        # A library's function takes its argument as it is beside the casts it does inside.
+        narrow = graph.format[step.node] == cast.to_format
+        if narrow or (facts is not None and facts.direction == "int_to_float"):
             met = True
             ended.add(index)
-        elif step.operations or graph.kind[step.node] == "load":
+        elif graph.kind[step.node] == "load" or not _keeps_digits(graph, step.node):
             return False
     return met
+
+
+def _keeps_digits(graph: FlowGraph, node: int) -> bool:
+    """True for what hands a value on, chooses one, or rounds it to an integer as floor does."""
+    return graph.kind[node] not in OPERATIONS or operations.elementary(graph, node) in operations.EXACT_FUNCTIONS
 
 
 def used_narrow(cast: CastSubject) -> tuple[tuple[int, ...], bool]:

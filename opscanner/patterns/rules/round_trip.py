@@ -10,7 +10,7 @@ How it decides
     that widens it: ``float(half(x))``. A helper that does nothing but convert (``c10::convert``) does not count as that
     cast unless it does both. What was widened before with nothing computed since is no round trip, it has no digits to
     lose (see unused-widening); of integers see rounded-integer. High confidence; medium when the cast stands in a
-    helper that several functions call.
+    helper that several functions call, which is reported of computed values only.
 
 What it cannot see
     The author's purpose: emulating the rounding of the unfused operators is done on purpose in some fused kernels.
@@ -30,10 +30,12 @@ def judge(cast: CastSubject) -> Verdict | None:
     if not cast.narrows:
         return None
     # What a library does to its own argument and result is one operation, whichever way it goes.
-    if cast.computed_before < 0 and (cast.cast.form == "library_call" or has_nothing_to_lose(cast)):
+    plain = cast.computed_before < 0
+    if has_nothing_to_lose(cast) or (plain and cast.cast.form == "library_call"):
         return None
     path, unwound = widened_again(cast)
-    if not path:
+    # A value that only passes through a helper is narrowed for one caller and widened for another.
+    if not path or (plain and unwound):
         return None
     graph = cast.graph
     again = graph.cast[path[-1]]
