@@ -109,3 +109,8 @@ def test_equal_steps_are_exact_fractions_rounded_once():
 def test_an_inner_product_in_balls_knows_its_value():
     found = linear.vector_dot(to_balls(np.array([0.5, 2.0])), to_balls(np.array([4.0, 0.25])))
     assert from_balls(found)[0] == 2.5
+
+
+def test_an_infinite_parameter_without_decay_leaves_the_moments_alone():
+    _, m, _ = optimizers.adam(np.array([np.inf]), *one(1, 0, 0), 1, 0.25, (0.5, 0.75), 0.0)
+    assert m.tolist() == [0.5]

@@ -79,3 +79,7 @@ def test_the_probability_of_one_label_in_two_frames_sums_three_alignments():
 def test_a_repeated_label_needs_a_blank_between():
     found = losses.ctc_loss(np.zeros((3, 1, 2)), np.array([[1, 1]]), np.array([3]), np.array([2]), 0)
     assert found[0] == pytest.approx(math.log(8), rel=1e-14)  # only "a-a"
+
+
+def test_nan_is_no_margin():
+    assert np.isnan(losses.margin_ranking_loss(np.array([np.nan]), np.zeros(1), np.ones(1), 1.0)).all()

@@ -23,6 +23,14 @@ def real_transform(x: Array, axes: Sequence[int] = (-1,)) -> Array:
     return _numbers(np.fft.rfftn, x, axes)
 
 
+def complex_of(real: Array, imaginary: Array) -> Array:
+    """Complex numbers of their parts."""
+    real, imaginary = _plain(real), _plain(imaginary)
+    made = np.empty(real.shape, dtype=np.clongdouble if real.dtype == np.longdouble else np.complex128)
+    made.real, made.imag = real, imaginary
+    return made
+
+
 def _numbers(function: object, x: Array, axes: Sequence[int]) -> Array:
     return function(_plain(x), axes=axes)  # type: ignore[operator]
 

@@ -130,7 +130,7 @@ def triplet_margin_loss(anchor: Array, positive: Array, negative: Array, margin:
 def cosine_similarity(x: Array, y: Array, axis: int, eps: float) -> Array:
     """``x . y / (max(|x|, eps) max(|y|, eps))``."""
     sizes = [norm(one, 2, axis) for one in (x, y)]
-    held = [where(fixed(size) > eps, size, eps) for size in sizes]
+    held = [where(fixed(size) <= eps, eps, size) for size in sizes]
     return total(x * y, axis) / (held[0] * held[1])
 
 
@@ -188,4 +188,4 @@ def _weighted(weight: Array, x: Array) -> Array:
 
 
 def _positive(x: Array) -> Array:
-    return where(fixed(x) > 0, x, 0.0)
+    return where(fixed(x) <= 0, 0.0, x)  # NaN stays

@@ -20,6 +20,9 @@ from opscanner.dynamic.oracle.references.reductions import (
 from opscanner.dynamic.oracle.references.softmax import softmax
 from opscanner.dynamic.oracle.sums import sum_
 
+#: RenormKernel.cpp, renorm_scale_factor_impl.
+_RENORM_EPS = 1e-7
+
 
 def log_softmax(x: Array, axis: int = -1) -> Array:
     """``x - log(sum(exp(x)))`` along an axis; near 0 it keeps its digits."""
@@ -98,14 +101,14 @@ def local_response_norm(x: Array, radius: int, bias: float, alpha: float, beta: 
 def normalize(x: Array, order: float = 2, axis: int = 1, eps: float = 0.0) -> Array:
     """``x / max(norm(x), eps)`` along an axis."""
     size = norm(x, order, axis, keepdims=True)
-    return x / where(fixed(size) > eps, size, eps)
+    return x / where(fixed(size) <= eps, eps, size)
 
 
 def renorm(x: Array, order: float, axis: int, largest_norm: float) -> Array:
     """Slices along ``axis`` whose norm exceeds ``largest_norm`` scaled down to it (torch adds 1e-7 to the norm)."""
     others = tuple(one for one in range(x.ndim) if one != axis % x.ndim)
     size = norm(x, order, others, keepdims=True)
-    return x * where(fixed(size) > largest_norm, largest_norm / (size + 1e-7), 1.0)
+    return x * where(fixed(size) <= largest_norm, 1.0, largest_norm / (size + _RENORM_EPS))
 
 
 def weight_norm(v: Array, g: Array, axis: int = 0) -> Array:
@@ -127,13 +130,13 @@ def contrast(x: Array, factor: float, axis: Sequence[int]) -> Array:
 def standardized(x: Array, axis: Sequence[int], smallest: float = 0.0) -> Array:
     """``(x - mean) / max(std, smallest)``."""
     deviation = sqrt(var(x, axis, 0, keepdims=True))
-    return centered(x, axis) / where(fixed(deviation) > smallest, deviation, smallest)
+    return centered(x, axis) / where(fixed(deviation) <= smallest, smallest, deviation)
 
 
 def clipped_by_norm(x: Array, largest_norm: float) -> Array:
     """``x`` scaled down to ``largest_norm`` where its norm is larger."""
     size = sqrt(total(x * x))
-    return where(fixed(size) > largest_norm, x * largest_norm / size, x)
+    return where(fixed(size) <= largest_norm, x, x * largest_norm / size)
 
 
 def _whitened(x: Array, axes: tuple[int, ...], eps: float) -> Array:

@@ -11,7 +11,7 @@ from opscanner.dynamic.oracle.references.arrays import Array, absolute, filled, 
 
 def sgd(p: Array, g: Array, lr: float, decay: float = 0.0) -> Array:
     """``p - lr * (g + decay * p)``."""
-    return p - lr * (g + decay * p)
+    return p - lr * _decayed(p, g, decay)
 
 
 def sgd_momentum(
@@ -25,7 +25,7 @@ def sgd_momentum(
     dampening: float = 0.0,
 ) -> tuple[Array, Array]:
     """Parameter and buffer: ``m' = momentum * m + (1 - dampening) * g``; Nesterov's steps by ``g + momentum * m'``."""
-    g = g + decay * p
+    g = _decayed(p, g, decay)
     buffer = momentum * m + (1 - dampening) * g
     step = g + momentum * buffer if nesterov else buffer
     return p - lr * step, buffer
@@ -59,7 +59,7 @@ def adam(
     if decoupled:
         p = p - lr * decay * p
     else:
-        g = g + decay * p
+        g = _decayed(p, g, decay)
     m = first * m + (1 - first) * g
     v = second * v + (1 - second) * g * g
     held = v if largest is None else maximum(largest, v)
@@ -181,3 +181,8 @@ def nesterov_adam(
     v = second * v + (1 - second) * g * g
     rate = lr * sqrt(filled((), 1 - second**step, p)) / (1 - first**step)
     return p - rate * (first * m + (1 - first) * g) / (sqrt(v) + eps), m, v
+
+
+def _decayed(p: Array, g: Array, decay: float) -> Array:
+    """The gradient with weight decay; without any, an infinite parameter adds nothing."""
+    return g + decay * p if decay else g

@@ -224,10 +224,12 @@ def _running_product(x: Array) -> Array:
 
 
 def _running_logsumexp(x: Array) -> Array:
-    found = [x[..., 0]]
-    for place in range(1, x.shape[-1]):
-        found.append(_log_add(found[-1], x[..., place]))
-    return anp.stack(found, axis=-1)
+    """Each place takes in twice as many of those before it in each round (Hillis and Steele 1986)."""
+    reach = 1
+    while reach < x.shape[-1]:
+        x = anp.concatenate([x[..., :reach], _log_add(x[..., reach:], x[..., :-reach])], axis=-1)
+        reach *= 2
+    return x
 
 
 def _log_add(x: Array, y: Array) -> Array:
