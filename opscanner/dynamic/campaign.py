@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
+import platform
 import signal
 import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from opscanner.dynamic.workers import Ended, Workers
@@ -58,7 +60,7 @@ class Task:
                 operator=self.operator,
                 direction=self.direction,
                 framework=framework,
-                version=_version(framework),
+                version=release_of(framework),
                 format=self.format,
                 device=self.device,
                 layout="contiguous",
@@ -225,10 +227,21 @@ def _signals_noted() -> Iterator[list[str]]:
             signal.signal(number, handler)
 
 
-def _version(framework: str) -> str:
-    """Release of an installed framework, without an import of it: a worker just died of that."""
+def release_of(framework: str) -> str:
+    """Release of an installed framework, without an import of it; empty when it is not there."""
     package = FRAMEWORKS.get(framework, framework)
     for distribution in (package, *(f"{package}-{kind}" for kind in ("cpu", "gpu", "intel", "rocm"))):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             return importlib.metadata.version(distribution)
     return ""
+
+
+def machine_name() -> str:
+    """The processor as Linux names it, or the machine's kind, and the system."""
+    processor = platform.machine()
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                processor = line.partition(":")[2].strip()
+                break
+    return f"{processor}, {platform.system()}"

@@ -22,8 +22,8 @@ Ask the views; they hold words, and filters on their columns use indexes. The ta
 Booleans are 0 and 1 in SQLite, and real booleans in PostgreSQL: `WHERE NOT constant` works in both. In PostgreSQL
 write `"column"` with its quotes.
 
-Tables and views of what was measured (`campaign`, `measurement`, `fault` ...; `measurements`, `faults`) stand beside the
-graph. A database of an earlier opscanner gets them when `opscanner test` first writes to it.
+Tables and views of what was measured (`campaign`, `measurement`, `fault` ...; `measurements`, `faults`) stand beside
+the graph. A database of an earlier opscanner gets them when `opscanner test` first writes to it.
 """
 
 

@@ -75,7 +75,7 @@ class TrialStore:
         return id_
 
     def unfinished_campaign(self) -> CampaignRow | None:
-        """The last campaign, when it did not come to its end; else None."""
+        """The last campaign, when it did not come to its end; else None. See :func:`differences` before resuming it."""
         with self._transaction() as connection:
             found = _campaigns(connection, select(campaign).order_by(campaign.c.id.desc()).limit(1))
         return found[0] if found and found[0].ended is None else None
@@ -132,6 +132,19 @@ def _add_missing(connection: Connection) -> None:
     schema.metadata.create_all(connection, tables=list(TRIALS))
     known = set(there.get_view_names())
     views.create_views(connection, [view for view in (MEASUREMENTS, FAULTS) if view.name not in known])
+
+
+def differences(
+    row: CampaignRow, *, versions: Mapping[str, str], device: str, seed: int, options: Mapping[str, Any]
+) -> list[str]:
+    """What is otherwise than when a campaign was begun, such as ``seed: 0, now 1``; with nothing it may go on."""
+    now = {**json.loads(_json(options)), **versions, "device": device, "seed": seed}  # tuples become lists, as kept
+    then = {**row.options, **row.versions, "device": row.device, "seed": row.seed}
+    return [
+        f"{name}: {then.get(name, 'not set')}, now {now.get(name, 'not set')}"
+        for name in sorted({*now, *then})
+        if now.get(name) != then.get(name)
+    ]
 
 
 def has_trials(connection: Connection) -> bool:

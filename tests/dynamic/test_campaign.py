@@ -181,6 +181,18 @@ def test_a_signal_ends_a_campaign_with_what_was_done_kept(tmp_path: Path, name: 
     assert 2 <= int(count) < 8
 
 
+def test_the_release_of_a_framework_is_known_without_an_import() -> None:
+    code = (
+        "import sys; from opscanner.dynamic.campaign import machine_name, release_of;"
+        "print(release_of('pytorch'), release_of('nosuch') == '', machine_name() != '');"
+        "print(sorted({'torch', 'tensorflow'} & set(sys.modules)))"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    import torch
+
+    assert said == f"{torch.__version__} True True\n[]\n"
+
+
 def test_a_call_of_torch_in_this_process_is_an_outcome_whatever_it_raises() -> None:
     import numpy as np
 

@@ -20,7 +20,7 @@ from opscanner.graph.queries import reading
 from opscanner.graph.readonly import run_query
 from opscanner.graph.schema_trials import TRIALS, measurement
 from opscanner.graph.store import Store
-from opscanner.graph.trial_store import TrialStore, campaigns, find_faults, find_measurements
+from opscanner.graph.trial_store import TrialStore, campaigns, differences, find_faults, find_measurements
 from opscanner.measurements import Measurement, Status, Verdict
 from opscanner.results import FaultRow
 from tests.graph.units import whole_unit
@@ -149,6 +149,17 @@ def test_a_campaign_that_did_not_end_is_found_again_with_what_is_done(database: 
         other = begun(store)
         assert other != campaign
         assert store.done_keys(other) == set()
+
+
+def test_a_campaign_says_what_is_otherwise_than_when_it_was_begun(database: str) -> None:
+    with TrialStore(database) as store:
+        begun(store)
+        row = store.unfinished_campaign()
+    assert row is not None
+    same = {"versions": VERSIONS, "device": "cpu", "seed": 7, "options": {"formats": ("float16",)}}
+    assert differences(row, **same) == []  # type: ignore[arg-type]
+    other = {**same, "seed": 8, "options": {"formats": ("float16",), "budget": 2.0}}
+    assert differences(row, **other) == ["budget: not set, now 2.0", "seed: 7, now 8"]  # type: ignore[arg-type]
 
 
 def test_a_task_that_cannot_be_written_whole_leaves_nothing(database: str) -> None:

@@ -200,8 +200,11 @@ def unset_attributes(expression: str) -> tuple[str, ...]:
 
 
 def versions() -> dict[str, str]:
-    """What a result depends on: the release and the vector instructions that its CPU kernels use."""
-    return {"torch": torch.__version__, "torch_cpu": torch.backends.cpu.get_cpu_capability()}
+    """What a result depends on: the release, the vector instructions of its CPU kernels, CUDA and the GPU if any."""
+    found = {"torch": torch.__version__, "torch_cpu": torch.backends.cpu.get_cpu_capability()}
+    if torch.cuda.is_available():
+        found |= {"torch_cuda": str(torch.version.cuda), "gpu": torch.cuda.get_device_name(0)}
+    return found
 
 
 def run_reproducibly() -> None:

@@ -228,8 +228,13 @@ def _checked_function(node: ast.expr) -> Callable[..., Any] | None:
 
 
 def versions() -> dict[str, str]:
-    """What a result depends on beside the machine: the release."""
-    return {"tensorflow": tf.__version__}
+    """What a result depends on beside the machine: the release, CUDA and the GPU if any."""
+    found = {"tensorflow": tf.__version__}
+    gpus = tf.config.list_physical_devices("GPU")
+    if gpus:
+        found["tensorflow_cuda"] = str(tf.sysconfig.get_build_info().get("cuda_version", ""))
+        found["gpu"] = str(tf.config.experimental.get_device_details(gpus[0]).get("device_name", ""))
+    return found
 
 
 def run_reproducibly() -> None:
