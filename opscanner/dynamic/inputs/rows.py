@@ -36,7 +36,7 @@ def constant_rows(case: Case) -> Iterator[Draft]:
     """Equal values, and values one unit in the last place apart, with a large mean: their variance cancels."""
     if case.operator.kind not in _VARIANCES:
         return
-    for value in (1.0, 0.1, 100.3, 1e3, 1e4):
+    for value in (0.1, 1e3, 1e4):
         yield from _rows(case, partial(_noisy, case, value, 0), f"{value:g} throughout: the variance is 0")
         yield from _rows(
             case, partial(_noisy, case, value, 1), f"near {value:g}, at most a unit in the last place apart"
@@ -47,7 +47,7 @@ def rows_of_one(case: Case) -> Iterator[Draft]:
     """A single term along the axis that is summed."""
     if not sums(case) or case.growth is None or not case.growth.free:
         return
-    for value in (1.0, -0.7, 560.0, float(layout_of(case.format_).largest)):
+    for value in (-0.7, float(layout_of(case.format_).largest)):
         held = float(inside(np.array(value), case.format_))
         for arrays in along(case, partial(_one_apart, held, held), 1, every=True):
             yield Draft(arrays, f"one term, {held:g}")

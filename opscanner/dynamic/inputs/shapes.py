@@ -112,7 +112,8 @@ def grown_expression(item: PairInput, growth: Growth | None, length: int | None)
 
 
 def _growth(operator: Operator, size: int, sample: Mapping[str, np.ndarray]) -> Growth | None:
-    if _names(size, operator.calls.values()):
+    texts = (*operator.calls.values(), operator.reference)
+    if _names(size, texts) or _names_product(size, texts, operator.inputs):
         return None
     indices = _indices(operator, size, sample)
     if indices is None:
@@ -160,3 +161,10 @@ def _repeatable(item: PairInput, value: np.ndarray, size: int) -> bool:
 def _names(size: int, texts: Iterable[str]) -> bool:
     """True when a text holds the size as a number of its own: arrays of another size would not fit."""
     return any(re.search(rf"(?<![\w.]){size}(?![\w.])", text) for text in texts)
+
+
+def _names_product(size: int, texts: Iterable[str], inputs: Iterable[PairInput]) -> bool:
+    """True when a text holds the size times that of another axis: two axes are made one there."""
+    others = {other for item in inputs for other in item.shape if other > 1}
+    numbers = {int(number) for text in texts for number in re.findall(r"(?<![\w.])\d+(?![\w.])", text)}
+    return bool(numbers & {size * other for other in others})

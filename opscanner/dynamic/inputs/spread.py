@@ -89,6 +89,10 @@ def ties(case: Case) -> Iterator[Draft]:
                 rest = {slot: case.typical(slot, pair[0].shape) for slot in case.slots[2:]}
                 lists = dict(zip(case.slots[:2], pair, strict=True)) | rest
                 yield from _listed(case, lists, f"{why} exactly half-way between two values")
+            if len(case.slots) > 2:
+                value, crumb = _tied_sums(case, count)
+                lists = dict.fromkeys(case.slots, crumb) | {case.slots[0]: value}
+                yield from _listed(case, lists, "a value and several halves of its last place")
     elif sums(case):
         half = 2.0**-precision
         speck = _speck(case.format_)
