@@ -92,9 +92,14 @@ def _i(order: int, scaled: bool) -> Function:
     def function(x: Any) -> Any:
         x = np.asarray(x)
         value = _i_scaled_long(order, x)
-        return value if scaled else value * np.exp(np.abs(x))
+        return value if scaled else _at_infinity(x, value * np.exp(np.abs(x)), order)
 
     return function
+
+
+def _at_infinity(x: Any, value: Any, order: int) -> Any:
+    """I grows beyond all bounds; exp(x) times what falls like 1 / sqrt(x) is NaN there, and scipy's I too."""
+    return np.where(np.isinf(x), x if order else np.abs(x), value)
 
 
 def _k(order: int, scaled: bool) -> Function:
@@ -132,9 +137,13 @@ def _bessel(
     return elementary(name, double, long, of_balls(ball), None)
 
 
-i0 = _bessel("i0", scipy.special.i0, _i(0, False), ("bessel_i", 0, False), (1.0, math.inf))
+i0 = _bessel(
+    "i0", lambda x: _at_infinity(x, scipy.special.i0(x), 0), _i(0, False), ("bessel_i", 0, False), (1.0, math.inf)
+)
 i0e = _bessel("i0e", scipy.special.i0e, _i(0, True), ("bessel_i", 0, True), (1.0, 0.0))
-i1 = _bessel("i1", scipy.special.i1, _i(1, False), ("bessel_i", 1, False), (0.0, math.inf))
+i1 = _bessel(
+    "i1", lambda x: _at_infinity(x, scipy.special.i1(x), 1), _i(1, False), ("bessel_i", 1, False), (0.0, math.inf)
+)
 i1e = _bessel("i1e", scipy.special.i1e, _i(1, True), ("bessel_i", 1, True), (0.0, 0.0))
 k0 = _bessel("k0", scipy.special.k0, _k(0, False), ("bessel_k", 0, False), (math.inf, 0.0))
 k0e = _bessel("k0e", scipy.special.k0e, _k(0, True), ("bessel_k", 0, True), (math.inf, 0.0))

@@ -148,6 +148,14 @@ class _Evaluation:
             for name, value in ((name, np.asarray(value)) for name, value in self.inputs.items())
         }
 
+    def minus_zero(self, shape: tuple[int, ...]) -> np.ndarray:
+        """Where an input is -0."""
+        found: np.ndarray = np.zeros(shape, dtype=bool)
+        for value in map(np.asarray, self.inputs.values()):
+            if value.dtype.kind == "f":
+                found |= (value == 0) & np.signbit(value)
+        return found
+
     def references(self, elementwise: bool, decide_limit: int) -> tuple[Reference, ...]:
         doubles = self.run("float64")
         try:
@@ -196,7 +204,7 @@ class _Evaluation:
             return
         again: np.ndarray = np.zeros(len(indices), dtype=bool)
         for draft, output in zip(made, outputs, strict=True):
-            again |= draft.take(indices, output)
+            again |= draft.take(indices, output, part.minus_zero(indices.shape))
         if not last and np.any(again):
             self._decide_chunk(indices[again], shape, made, level + 1)
 
@@ -208,7 +216,7 @@ class _Evaluation:
                 if doubt:
                     continue
                 again = [
-                    bool(np.any(draft.take(np.arange(draft.values.size), output)))
+                    bool(np.any(draft.take(np.arange(draft.values.size), output, np.asarray(False))))
                     for draft, output in zip(made, outputs, strict=True)
                 ]
                 if not any(again):
@@ -254,16 +262,21 @@ class _Draft:
             complex=double.dtype.kind == "c",
         )
 
-    def take(self, indices: np.ndarray, output: tuple[np.ndarray, np.ndarray, np.ndarray]) -> np.ndarray:
-        """Take over what balls say for flat ``indices``; True where more bits are wanted."""
-        high, low, radius = (
-            np.broadcast_to(part, self.values.shape if part.ndim == 0 else part.shape) for part in output
-        )
-        high, low, radius = high.reshape(-1), low.reshape(-1), radius.reshape(-1)
+    def take(
+        self, indices: np.ndarray, output: tuple[np.ndarray, np.ndarray, np.ndarray], minus_zero: np.ndarray
+    ) -> np.ndarray:
+        """Take over what balls say for flat ``indices``; True where more bits are wanted.
+
+        Balls know no -0: the sign of a zero, and of an infinity that a zero gave, are float64's, and where an input is
+        -0 float64 has the last word on results that are quite different (the angle of (-1, -0)).
+        """
+        high, low, radius = (np.broadcast_to(part.reshape(-1), indices.shape) for part in output)
         before = self.values.reshape(-1)[indices]
-        # Balls know no -0: the sign of a zero, and of an infinity that a zero gave, are float64's.
         signed = (high == 0) | (np.isinf(high) & np.isinf(before))
         high = np.where(signed, np.copysign(high, before), high)
+        alike = np.abs(high - before) <= 2.0**-10 * np.maximum(np.abs(high), np.abs(before))
+        other = minus_zero & ~alike
+        high, low, radius = np.where(other, before, high), np.where(other, 0, low), np.where(other, 0, radius)
         unit = _unit(high, self.format)
         radius = np.where((np.abs(high) >= 2 * _beyond(self.format)) & (radius < np.abs(high) / 4), 0.0, radius)
         wide = ~(radius <= AGREEMENT_ULP / 2 * unit)

@@ -168,18 +168,22 @@ def _gauss(x: Any) -> Any:
     return 2 / like("sqrt_pi", x) * exp(-x * x)
 
 
-def _erfinv(y: Any) -> Any:
-    """scipy's from Boost, which takes the sign of -0 too."""
-    return scipy.special.erfinv(y)
+def _lgamma(x: Any) -> Any:
+    """scipy's, but for -infinity, where C's lgamma is +infinity and scipy's -infinity."""
+    return np.where(np.isinf(x), np.inf, scipy.special.gammaln(x))
 
 
 erf = elementary("erf", scipy.special.erf, _erf_long, of_balls(Ball.erf), lambda ans, x: _gauss(x))
 erfc = elementary("erfc", scipy.special.erfc, _erfc_long, of_balls(Ball.erfc), lambda ans, x: -_gauss(x))
 erfinv = elementary(
-    "erfinv", _erfinv, _erfinv_long, of_balls(Ball.erfinv), lambda ans, x: like("sqrt_pi", x) / 2 * exp(ans * ans)
+    "erfinv",
+    scipy.special.erfinv,
+    _erfinv_long,
+    of_balls(Ball.erfinv),
+    lambda ans, x: like("sqrt_pi", x) / 2 * exp(ans * ans),
 )
 ndtri = elementary("ndtri", scipy.special.ndtri, _ndtri_long, of_balls(_ndtri_ball), None)
-lgamma = elementary("lgamma", scipy.special.gammaln, _lgamma_long, of_balls(Ball.lgamma), lambda ans, x: digamma(x))
+lgamma = elementary("lgamma", _lgamma, _lgamma_long, of_balls(Ball.lgamma), lambda ans, x: digamma(x))
 digamma: Function = elementary(
     "digamma", scipy.special.digamma, _digamma_long, of_balls(Ball.digamma), lambda ans, x: polygamma(1, x)
 )

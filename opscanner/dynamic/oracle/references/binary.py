@@ -2,40 +2,48 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import autograd.numpy as anp
 import numpy as np
 
-from opscanner.dynamic.oracle.functions import exp, is_exact_kind, log, log1p, maximum
+from opscanner.dynamic.oracle.balls import Ball
+from opscanner.dynamic.oracle.functions import exp, log, log1p, maximum
 from opscanner.dynamic.oracle.references.arrays import where
+from opscanner.dynamic.oracle.special import of_two
 from opscanner.precision.rounding import step
 
 
-def floor_divide(x: Any, y: Any) -> Any:
-    """The largest integer not above the exact quotient (torch.floor_divide, Python's rule); y not 0."""
-    if is_exact_kind(x) or is_exact_kind(y):
-        return anp.floor(x / y)
-    return np.floor_divide(x, y)
+def _fmod_ball(x: Ball, y: Ball) -> Ball:
+    """C's fmod is exact, so float64's serves balls that are float64 numbers: quotients may have thousands of bits."""
+    a, b = float(x), float(y)
+    if not (x == a and y == b):
+        return x - y * (x / y).__trunc__()
+    try:
+        return Ball(math.fmod(a, b))
+    except ValueError:  # of an infinity, or by 0
+        return Ball(math.nan)
+
+
+def _remainder_ball(x: Ball, y: Ball) -> Ball:
+    rest = _fmod_ball(x, y)
+    return rest + y if rest != 0 and (rest < 0) != (y < 0) else rest
+
+
+fmod = of_two("fmod", np.fmod, _fmod_ball, np.fmod)
+fmod.__doc__ = "x - y * trunc(x / y): the dividend's sign."
+
+remainder = of_two("remainder", np.remainder, _remainder_ball, np.remainder)
+remainder.__doc__ = "x - y * floor(x / y): the divisor's sign (torch.remainder, tf.raw_ops.FloorMod)."
+
+floor_divide = of_two("floor_divide", np.floor_divide, lambda x, y: (x - _remainder_ball(x, y)) / y, np.floor_divide)
+floor_divide.__doc__ = "The largest integer not above the exact quotient (torch.floor_divide, Python's rule); y not 0."
 
 
 def truncate_divide(x: Any, y: Any) -> Any:
     """The quotient of integers, towards 0."""
     return np.sign(x) * np.sign(y) * (np.abs(x) // np.abs(y))
-
-
-def remainder(x: Any, y: Any) -> Any:
-    """x - y * floor(x / y): the divisor's sign (torch.remainder, tf.raw_ops.FloorMod)."""
-    if is_exact_kind(x) or is_exact_kind(y):
-        return x - y * anp.floor(x / y)
-    return np.remainder(x, y)
-
-
-def fmod(x: Any, y: Any) -> Any:
-    """x - y * trunc(x / y): the dividend's sign (C's fmod, exact)."""
-    if is_exact_kind(x) or is_exact_kind(y):
-        return x - y * anp.trunc(x / y)
-    return np.fmod(x, y)
 
 
 def power(x: Any, y: Any) -> Any:
@@ -130,3 +138,28 @@ def next_after(x: Any, y: Any, format_: str) -> np.ndarray:
 def lerp(x: Any, y: Any, weight: float) -> Any:
     """x + weight * (y - x)."""
     return x + weight * (y - x)
+
+
+__all__ = [
+    "atan2",
+    "atan2_grad",
+    "cross",
+    "div_grad",
+    "div_no_nan",
+    "floor_divide",
+    "fmod",
+    "hypot",
+    "lerp",
+    "logaddexp",
+    "mul_grad",
+    "mul_no_nan",
+    "next_after",
+    "pow_grad",
+    "power",
+    "remainder",
+    "truncate_divide",
+    "xdivy",
+    "xlog1py",
+    "xlogy",
+    "xlogy_grad",
+]
