@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from flint import arb, ctx
 
 from opscanner.dynamic.oracle.balls import Ball, to_balls
 from opscanner.dynamic.oracle.functions import grad
@@ -55,6 +56,16 @@ def test_each_element_of_a_product_is_rounded_once(shapes):
     found = matmul(a, b)
     wide_a, wide_b = (np.vectorize(Fraction, otypes=[object])(v) for v in (a, b))
     np.testing.assert_array_equal(found, np.matmul(wide_a, wide_b).astype(float))
+
+
+def test_a_product_of_balls_is_the_rational_one(monkeypatch):
+    monkeypatch.setattr(ctx, "prec", 200)
+    a, b = np.array([[1e20, 1.0, -1e20], [2.0, 0.5, 4.0]]), np.array([[1.0, 3.0], [2.0**-60, 2.0], [1.0, 5.0]])
+    found = matmul(to_balls(a), b)
+    assert [[float(one) for one in row] for row in found] == [[2.0**-60, -2e20], [6.0, 27.0]]
+    assert (found[1, 0] - 6).value == arb(2) ** -61
+    infinite = matmul(to_balls([[np.inf, 1.0]]), np.array([[1.0], [2.0]]))
+    assert float(infinite[0, 0]) == np.inf
 
 
 def test_products_of_float32_values_are_exact_in_a_dot_product():
