@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import importlib.metadata
+import importlib.util
 import io
 import os
 import platform
@@ -58,6 +59,8 @@ from opscanner.summary import RESERVED_NAME, open_summary, write_summary
 if TYPE_CHECKING:
     import networkx
 
+    from opscanner.dynamic.study import StudyRow
+    from opscanner.dynamic.study_strategies import StrategyRow
     from opscanner.operators.comparison import Comparison
     from opscanner.operators.testlist import Suspect
     from opscanner.operators.version_diff import VersionDiff
@@ -531,6 +534,96 @@ def test(
         cache=testing.cache_folder(Path(default_cache_dir())),
     )
     return testing.run_tests(request, progress=progress)
+
+
+def study(
+    operators: Sequence[str] = (),
+    *,
+    tensors: int = 20000,
+    seeds: Sequence[int] = (0, 1, 2),
+    formats: Sequence[str] = ("bfloat16",),
+    frameworks: Sequence[str] = ("tensorflow", "pytorch"),
+    as_published: bool = False,
+    alone: int = 100,
+    device: str = "cpu",
+    progress: Callable[[str], None] = lambda text: None,
+) -> list[StudyRow]:
+    """The study's experiment again: seven operators and six gradients on random tensors, a row a framework and format.
+
+    Parameters
+    ----------
+    operators : sequence of str
+        Ids (``selu``, ``selu_grad``); all by default.
+    as_published : bool
+        The study's own settings and random numbers; else every attribute is equal on both sides.
+    alone : int
+        So many tensors of the first seed are also run one by one.
+
+    Raises
+    ------
+    UsageError
+        For an operator, format or framework that the study does not know, or where something is not installed.
+    """
+    _check_installed("the study")
+    from opscanner.dynamic.study import run_study
+
+    return run_study(
+        operators=operators,
+        tensors=tensors,
+        seeds=seeds,
+        formats=formats,
+        frameworks=frameworks,
+        as_published=as_published,
+        alone=alone,
+        device=device,
+        progress=progress,
+    )
+
+
+def study_strategies(
+    operators: Sequence[str] = (),
+    *,
+    tensors: int = 20000,
+    seeds: Sequence[int] = (0, 1, 2),
+    formats: Sequence[str] = ("bfloat16",),
+    frameworks: Sequence[str] = ("tensorflow", "pytorch"),
+    strategies: Sequence[str] = (),
+    device: str = "cpu",
+    progress: Callable[[str], None] = lambda text: None,
+) -> list[StrategyRow]:
+    """What each way to choose inputs finds in the study's operators with so many tensors; a row each.
+
+    Parameters
+    ----------
+    strategies : sequence of str
+        ``random``, ``predoo``, ``boundary``, ``stratified``, ``hill climbing``, ``exhaustive``; all by default.
+
+    Raises
+    ------
+    UsageError
+        As :func:`study`.
+    """
+    _check_installed("the study")
+    from opscanner.dynamic.study_strategies import run_strategies
+
+    return run_strategies(
+        operators=operators,
+        tensors=tensors,
+        seeds=seeds,
+        formats=formats,
+        frameworks=frameworks,
+        strategies=strategies,
+        device=device,
+        progress=progress,
+    )
+
+
+def _check_installed(what: str) -> None:
+    """Refuses what needs the extra ``dynamic`` where one of its packages is missing."""
+    needed = ("numpy", "scipy", "ml_dtypes", "autograd", "flint")
+    missing = [name for name in needed if importlib.util.find_spec(name) is None]
+    if missing:
+        raise UsageError(f"{what} needs {', '.join(missing)}: not installed", "pip install 'opscanner[dynamic]'")
 
 
 def conclude_operators(*, db: str | None = None, log: Callable[[str], None] = lambda message: None) -> list[str]:

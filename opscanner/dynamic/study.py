@@ -17,6 +17,7 @@ as published
 from __future__ import annotations
 
 import contextlib
+import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -82,6 +83,13 @@ class Spread:
     high: float
 
 
+def spread_of(measurements: Iterable[Any], figure: str) -> Spread:
+    """The spread of one of their numbers; those that are NaN (nothing was compared) are left out."""
+    values = [value for value in (float(getattr(one, figure)) for one in measurements) if value == value]
+    values = values or [math.nan]
+    return Spread(min(values), statistics.median(values), max(values))
+
+
 @dataclass(frozen=True)
 class StudyRow:
     """One operator of one framework in one format, over all seeds.
@@ -119,8 +127,7 @@ class StudyRow:
 
     def spread(self, figure: str) -> Spread:
         """The spread of a number of :class:`StudyMeasurement` over the seeds."""
-        values = [float(getattr(one, figure)) for one in self.measurements]
-        return Spread(min(values), statistics.median(values), max(values))
+        return spread_of(self.measurements, figure)
 
     def total(self, figure: str) -> int:
         """The sum of a count of :class:`StudyMeasurement` over the seeds."""
