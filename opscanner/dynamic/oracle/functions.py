@@ -151,12 +151,18 @@ def _sigmoid(x: Any) -> Any:
     return 1 / (1 + np.exp(-x))
 
 
-def _sigmoid_balls(x: Any) -> Any:
-    return 1 / (1 + of_balls(lambda e: (-e).exp())(x))
+def _sigmoid_of_ball(x: Ball) -> Ball:
+    """By the exponential of a negative number, which needs no large exponents."""
+    if x > 0:
+        return 1 / (1 + (-x).exp())
+    power = x.exp()
+    return power / (1 + power)
 
 
 #: 1 / (1 + exp(-x)) loses nothing: the exponential only adds to 1.
-sigmoid: Function = elementary("sigmoid", _sigmoid, _sigmoid, _sigmoid_balls, lambda ans, x: ans * sigmoid(-x))
+sigmoid: Function = elementary(
+    "sigmoid", _sigmoid, _sigmoid, of_balls(_sigmoid_of_ball), lambda ans, x: ans * sigmoid(-x)
+)
 
 # -- classes of values: numpy has no loop for objects ----------------------------------------------------------------
 
