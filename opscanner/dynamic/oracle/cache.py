@@ -11,7 +11,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import flint
 import numpy as np
+import scipy
+
+#: Whose functions the results are.
+_VERSIONS = (np.__version__, scipy.__version__, flint.__version__)
 
 
 @functools.cache
@@ -25,7 +30,7 @@ def code_version() -> str:
 
 def reference_key(expression: str, inputs: Mapping[str, np.ndarray], format_: str, *choices: object) -> str:
     """The name of the file for an evaluation."""
-    digest = hashlib.sha256(repr((code_version(), np.__version__, expression, format_, choices)).encode())
+    digest = hashlib.sha256(repr((code_version(), _VERSIONS, expression, format_, choices)).encode())
     for name, value in sorted(inputs.items()):
         array = np.ascontiguousarray(value)
         digest.update(repr((name, array.dtype.str, array.shape)).encode())

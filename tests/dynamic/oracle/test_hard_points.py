@@ -108,6 +108,16 @@ def test_what_only_looks_like_a_tie_is_decided_by_more_bits():
     assert round_to_format(found.values, "float32", found.low)[0] == 1 + 2.0**-23
 
 
+def test_float64_itself_can_be_tested():
+    x = np.random.default_rng(3).standard_normal(300) * 5
+    (found,) = evaluate_reference("exp(x)", {"x": x}, "float64", elementwise=True)
+    assert not found.undecided.any()
+    assert (found.tier == 3).mean() > 0.9
+    with gmpy2.context(precision=53):
+        expected = [float(gmpy2.exp(gmpy2.mpfr(value))) for value in x.tolist()]
+    assert round_to_format(found.values, "float64", found.low).tolist() == expected
+
+
 def test_mpfr_rounds_to_the_format_here():
     assert correctly_rounded("exp", np.array([1.0]), "bfloat16")[0] == 2.71875
     assert correctly_rounded("exp", np.array([-17.0]), "float16")[0] == 2.0**-24  # 0.69 of the smallest subnormal
