@@ -533,6 +533,8 @@ def test(
         memory_limit_mib=memory_limit_mib,
         cache=testing.cache_folder(Path(default_cache_dir())),
     )
+    if store:
+        return testing.run_kept_tests(request, _writable(db), resume=resume, progress=progress)
     return testing.run_tests(request, progress=progress)
 
 

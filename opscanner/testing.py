@@ -11,13 +11,16 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from opscanner.dynamic.campaign import CampaignSummary, Task, run_campaign
+from opscanner.dynamic.campaign import CampaignSummary, Task, machine_name, release_of, run_campaign
 from opscanner.dynamic.inputs import STRATEGIES
 from opscanner.dynamic.measure import measure_task
 from opscanner.dynamic.verdict import WIDER
 from opscanner.errors import UsageError
 from opscanner.frameworks.runners import FRAMEWORKS, is_installed, runner_of
+from opscanner.graph.queries import reading
+from opscanner.graph.trial_store import TrialStore, differences, find_measurements
 from opscanner.measurements import Measurement, Status
 from opscanner.operators.catalog import Operator, find_operators, load_catalog
 
@@ -139,6 +142,8 @@ def run_tests(
         if on_rows is not None:
             on_rows(task, rows)
         result.measurements.extend(rows)
+        if not rows:  # its parts have been told of
+            return
         ended = sum(1 for one in rows if one.status is not Status.RAN)
         progress(f"{task.operator} {task.format}: {len(rows)} rows" + (f", {ended} did not run" if ended else ""))
 
@@ -158,6 +163,77 @@ def run_tests(
     order = {task.operator: place for place, task in enumerate(tasks)}
     result.measurements.sort(key=lambda one: (order.get(one.operator, len(order)), one.format, one.framework))
     return result
+
+
+def run_kept_tests(
+    request: TestRequest,
+    database: str,
+    *,
+    resume: bool,
+    progress: Callable[[str], None] = lambda text: None,
+) -> TestResult:
+    """As :func:`run_tests`, and keeps the rows of each task in a database when it ends.
+
+    Parameters
+    ----------
+    resume : bool
+        Go on with the last campaign there, which did not come to its end; the result holds its earlier rows too.
+
+    Raises
+    ------
+    UsageError
+        When there is nothing to resume, or the last campaign was asked for otherwise.
+    """
+    frameworks, _ = _installed(request.frameworks)
+    began: dict[str, Any] = {
+        "versions": {name: release_of(name) for name in frameworks},
+        "device": request.device,
+        "seed": request.seed,
+        "options": {
+            "operators": [operator.id for operator in request.operators],
+            "formats": list(request.formats),
+            "strategies": list(request.strategies or ()),
+            "budget": request.budget,
+        },
+    }
+    with TrialStore(database) as store:
+        done: frozenset[str] = frozenset()
+        earlier: list[Measurement] = []
+        if resume:
+            campaign_id = _resumable(store, database, began)
+            done = frozenset(store.done_keys(campaign_id))
+            with reading(database) as connection:
+                earlier = [row.measurement for row in find_measurements(connection, campaign_id=campaign_id)]
+        else:
+            campaign_id = store.begin_campaign(machine=machine_name(), **began)
+        result = run_tests(
+            request,
+            on_rows=lambda task, rows: _write(store, campaign_id, task, rows),
+            done=done,
+            progress=progress,
+        )
+        if not result.summary.interrupted:
+            store.finish_campaign(campaign_id)
+    result.measurements[:0] = earlier
+    return result
+
+
+def _write(store: TrialStore, campaign_id: int, task: Task, rows: list[Measurement]) -> None:
+    store.write_task(campaign_id, task.key, rows)
+
+
+def _resumable(store: TrialStore, database: str, began: dict[str, Any]) -> int:
+    last = store.unfinished_campaign()
+    if last is None:
+        raise UsageError(
+            f"the last campaign in {database} came to its end: there is nothing to resume", "leave --resume out"
+        )
+    if changed := differences(last, **began):
+        raise UsageError(
+            f"the campaign that did not end was asked for otherwise ({'; '.join(changed)})",
+            "ask for the same, or leave --resume out",
+        )
+    return last.id
 
 
 def tasks_of(request: TestRequest, frameworks: Sequence[str]) -> list[Task]:

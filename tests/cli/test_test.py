@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
+import signal
+import sqlite3
 import subprocess
 import sys
 
@@ -51,3 +54,36 @@ def test_no_operator_named_says_what_to_give():
     done = run("--no-store")
     assert done.returncode == 2
     assert "--all" in done.stderr
+
+
+@needs_frameworks
+@pytest.mark.slow
+def test_rows_are_kept_and_a_finished_campaign_is_not_resumed(tmp_path):
+    arguments = ("abs", "--framework", "pytorch", "--formats", "float16", "--strategy", "boundary")
+    done = run(*arguments, "--db", "t.sqlite", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    with contextlib.closing(sqlite3.connect(tmp_path / "t.sqlite")) as connection:
+        kept = connection.execute("SELECT operator, format, strategy, verdict FROM measurement WHERE operator = 'abs'")
+        assert kept.fetchall() == [("abs", "float16", "boundary", "correctly rounded")]
+    again = run(*arguments, "--db", "t.sqlite", "--resume", folder=tmp_path)
+    assert again.returncode == 2
+    assert "came to its end: there is nothing to resume" in again.stderr
+
+
+@needs_frameworks
+@pytest.mark.slow
+def test_a_campaign_that_was_interrupted_goes_on(tmp_path):
+    command = [sys.executable, "-m", "opscanner", "test", "abs", "sign", "exp", "softmax", "--framework", "pytorch"]
+    command += ["--formats", "float16", "--jobs", "1", "--db", "t.sqlite", "--format", "json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as running:
+        assert running.stderr is not None
+        next(line for line in running.stderr if "abs float16" in line)
+        running.send_signal(signal.SIGTERM)
+        running.communicate(timeout=120)
+    assert running.returncode == 3
+    resumed = subprocess.run([*command, "--resume"], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert resumed.returncode == 0, resumed.stderr
+    rows = [(row["operator"], row["strategy"], row["layout"]) for row in json.loads(resumed.stdout)]
+    assert {name for name, _, _ in rows} >= {"abs", "sign", "exp"}
+    assert len(rows) == len(set(rows)), "a row was measured twice"
+    assert "abs float16" not in resumed.stderr
