@@ -27,8 +27,10 @@ import numpy as np
 
 from opscanner.dynamic.oracle.oracle import Reference, evaluate_reference
 from opscanner.dynamic.study_operators import Published, StudyOperator, published_figures, study_operators
-from opscanner.errors import UsageError
+from opscanner.dynamic.trial import run_call
+from opscanner.errors import OpscannerError, UsageError
 from opscanner.frameworks.runners import Runner, runner_of
+from opscanner.measurements import Status
 from opscanner.precision.metrics import ErrorSummary, summarize_errors
 from opscanner.precision.rounding import round_to_format
 
@@ -264,6 +266,25 @@ def reference_of(expression: str, inputs: Arrays, format_: str, elementwise: boo
     return found
 
 
+def run_operator(operator: StudyOperator, framework: str, inputs: Arrays, format_: str, device: str) -> np.ndarray:
+    """What a framework's call gives, as float64.
+
+    Raises
+    ------
+    OpscannerError
+        With the framework's words where it cannot run the operator in the format on the device.
+    """
+    outcome = run_call(framework, operator.calls[framework], inputs, format_, device)
+    if outcome.status is not Status.RAN:
+        raise OpscannerError(
+            f"{operator.id} of {framework} in {format_} on {device}: {outcome.status.value}: {outcome.message}",
+            "name the other operators, or leave out this format or framework",
+        )
+    (output,) = outcome.outputs
+    got: np.ndarray = output.astype(np.float64)
+    return got
+
+
 class _Operator:
     """One operator in one format on all seeds; references are shared by frameworks that have the same one."""
 
@@ -278,12 +299,12 @@ class _Operator:
         operator = self._operator
         measured = []
         for seed, inputs in self._drawn.items():
-            got = self._run(framework, runner, inputs, self._format)
-            measured.append(self._measure(framework, runner, inputs, got, seed))
+            got = self._run(framework, inputs, self._format)
+            measured.append(self._measure(framework, inputs, got, seed))
         first = next(iter(self._drawn.values()))
         tensors = len(first["x"])
         checked = min(alone, tensors)
-        differ, error = self._run_alone(framework, runner, checked)
+        differ, error = self._run_alone(framework, checked)
         return StudyRow(
             operator=operator.id,
             direction=operator.direction,
@@ -303,14 +324,13 @@ class _Operator:
             note=operator.notes.get(framework, ""),
         )
 
-    def _run(self, framework: str, runner: Runner, inputs: Arrays, format_: str) -> np.ndarray:
-        (output,) = runner.evaluate(self._operator.calls[framework], inputs, format_, device=self._device)
-        return output.astype(np.float64)
+    def _run(self, framework: str, inputs: Arrays, format_: str) -> np.ndarray:
+        return run_operator(self._operator, framework, inputs, format_, self._device)
 
-    def _measure(self, framework: str, runner: Runner, inputs: Arrays, got: np.ndarray, seed: int) -> StudyMeasurement:
+    def _measure(self, framework: str, inputs: Arrays, got: np.ndarray, seed: int) -> StudyMeasurement:
         reference = self._reference(framework, seed)
         found = summarize_errors(got, reference.values, self._format, reference.low, reference.undecided)
-        wide = self._run(framework, runner, inputs, WIDER[self._format])
+        wide = self._run(framework, inputs, WIDER[self._format])
         with np.errstate(invalid="ignore"):
             difference = np.abs(got - wide)
         finite = difference[np.isfinite(difference)]
@@ -338,16 +358,16 @@ class _Operator:
             self._references[expression, seed] = made
         return self._references[expression, seed]
 
-    def _run_alone(self, framework: str, runner: Runner, tensors: int) -> tuple[int, float | None]:
+    def _run_alone(self, framework: str, tensors: int) -> tuple[int, float | None]:
         """How many elements of the first tensors come out otherwise when each tensor is a call of its own, and the
         largest absolute error of those calls.
         """
         seed, inputs = next(iter(self._drawn.items()))
         if not tensors:
             return 0, None
-        together = self._run(framework, runner, inputs, self._format)[:tensors]
+        together = self._run(framework, inputs, self._format)[:tensors]
         each = [
-            self._run(framework, runner, {name: one[row : row + 1] for name, one in inputs.items()}, self._format)
+            self._run(framework, {name: one[row : row + 1] for name, one in inputs.items()}, self._format)
             for row in range(tensors)
         ]
         apart = np.concatenate(each)

@@ -26,12 +26,12 @@ from opscanner.dynamic.study import (
     draw_tensors,
     prepared_runners,
     reference_of,
+    run_operator,
     spread_of,
     worst_inputs,
 )
 from opscanner.dynamic.study_operators import StudyOperator
 from opscanner.errors import UsageError
-from opscanner.frameworks.runners import Runner
 from opscanner.operators.catalog import Operator
 from opscanner.operators.pairs import parse_inputs
 from opscanner.precision.metrics import ErrorSummary, summarize_errors
@@ -149,7 +149,7 @@ def run_strategies(
                     if name == "exhaustive" and not _can_be_exhausted(operator, format_):
                         continue
                     measured = [
-                        _measure(_Trials(operator, framework, runner, format_, device, tensors, seed), name)
+                        _measure(_Trials(operator, framework, format_, device, tensors, seed), name)
                         for seed in dict.fromkeys(seeds)
                     ]
                     rows.append(
@@ -181,7 +181,6 @@ class _Trials:
         self,
         operator: StudyOperator,
         framework: str,
-        runner: Runner,
         format_: str,
         device: str,
         budget: int,
@@ -190,8 +189,8 @@ class _Trials:
         self.operator, self.format, self.seed = operator, format_, seed
         self.left, self.budget = budget, budget
         self.generator = np.random.default_rng([seed, 1])
-        self.call, self.reference = operator.calls[framework], operator.references[framework]
-        self._runner, self._device = runner, device
+        self.reference = operator.references[framework]
+        self._framework, self._device = framework, device
         self._summaries: list[tuple[ErrorSummary, dict[str, Any]]] = []
         self._tensors = 0
 
@@ -211,8 +210,7 @@ class _Trials:
         return absolute, ulp
 
     def _run_chunk(self, inputs: Arrays) -> tuple[np.ndarray, np.ndarray]:
-        (output,) = self._runner.evaluate(self.call, inputs, self.format, device=self._device)
-        got: np.ndarray = output.astype(np.float64)
+        got = run_operator(self.operator, self._framework, inputs, self.format, self._device)
         reference = reference_of(self.reference, inputs, self.format, self.operator.elementwise)
         summary = summarize_errors(got, reference.values, self.format, reference.low, reference.undecided)
         self._summaries.append((summary, worst_inputs(summary, inputs, self.operator.elementwise)))

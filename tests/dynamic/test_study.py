@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from collections.abc import Callable
@@ -13,7 +14,7 @@ import pytest
 
 from opscanner.dynamic.study import StudyRow, draw_tensors, run_study
 from opscanner.dynamic.study_operators import published_figures, study_operators
-from opscanner.errors import UsageError
+from opscanner.errors import OpscannerError, UsageError
 from opscanner.frameworks.runners import is_installed
 
 both = pytest.mark.skipif(
@@ -243,6 +244,15 @@ def test_several_seeds_give_a_spread_and_rows_are_json() -> None:
     found = json.loads(json.dumps(row.as_json()))
     assert found["measurements"][1]["seed"] == 1
     assert math.isfinite(found["measurements"][1]["max_ulp"])
+
+
+@both
+def test_an_operator_that_a_framework_cannot_run_is_an_error_in_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = dataclasses.replace(operator("selu"), calls={"pytorch": "F.selu(x.to_sparse())", "tensorflow": "x"})
+    monkeypatch.setattr("opscanner.dynamic.study.study_operators", lambda as_published: (broken,))
+    with pytest.raises(OpscannerError, match="selu of pytorch in bfloat16 on cpu: ") as refused:
+        run_study(tensors=2, seeds=[0], frameworks=["pytorch"])
+    assert "leave out" in refused.value.hint
 
 
 @pytest.mark.parametrize(
