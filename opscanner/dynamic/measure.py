@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from opscanner.errors import OpscannerError
 from opscanner.frameworks.runners import runner_of
 from opscanner.measurements import Measurement, Status, Verdict
 from opscanner.operators.catalog import Operator, load_catalog
+from opscanner.precision.formats import FORMATS
 from opscanner.precision.rounding import round_to_format
 from opscanner.precision.ulp import ulp_distance
 
@@ -148,14 +149,18 @@ class _Trial:
     def measure(self, frameworks: Sequence[str]) -> list[Measurement]:
         outcomes = {name: self._run(name, self._format) for name in frameworks}
         ran = {name: outcome for name, outcome in outcomes.items() if outcome.status is Status.RAN}
-        references = self._references() if ran and self._operator.reference else None
+        references = flushed = None
+        if ran and self._operator.reference:
+            references = self._references(self._batch.inputs)
+            if (zeroed := _without_subnormals(self._batch.inputs, self._format)) is not None:
+                flushed = self._references(zeroed)
         found = []
         for name in frameworks:
             if name not in ran:
                 found.append(self._row(name, outcomes[name]))
                 continue
             others = [outcome for other, outcome in ran.items() if other != name]
-            found.append(self._judge(name, outcomes[name], references, others))
+            found.append(self._judge(name, outcomes[name], references, flushed, others))
         return found
 
     def _run(self, framework: str, format_: str) -> Outcome:
@@ -163,18 +168,25 @@ class _Trial:
         call = self._operator.calls[framework]
         return run_call(framework, call, batch.inputs, format_, self._plan.device, batch.layout)
 
-    def _references(self) -> tuple[Reference, ...]:
+    def _references(self, inputs: Mapping[str, np.ndarray]) -> tuple[Reference, ...]:
         cache = Path(self._plan.cache) if self._plan.cache else None
         operator = self._operator
         return evaluate_reference(
-            operator.reference, self._batch.inputs, self._format, elementwise=operator.elementwise, cache=cache
+            operator.reference, inputs, self._format, elementwise=operator.elementwise, cache=cache
         )
 
     def _judge(
-        self, framework: str, outcome: Outcome, references: tuple[Reference, ...] | None, others: Sequence[Outcome]
+        self,
+        framework: str,
+        outcome: Outcome,
+        references: tuple[Reference, ...] | None,
+        flushed: tuple[Reference, ...] | None,
+        others: Sequence[Outcome],
     ) -> Measurement:
         wider = WIDER.get(self._format)
         upcast = self._run(framework, wider) if wider else None
+        if references is None and self._operator.kind == "random":
+            return replace(self._row(framework, outcome), message="random numbers: nothing to compare with")
         if references is None:
             references, upcast = self._own_references(framework, outcome, upcast)
         if len(references) != len(outcome.outputs):
@@ -185,7 +197,8 @@ class _Trial:
             )
         rows = []
         for position, reference in enumerate(references):
-            row = self._judge_output(framework, outcome, upcast, reference, others, position)
+            zeroed = flushed[position] if flushed is not None else None
+            row = self._judge_output(framework, outcome, upcast, reference, zeroed, others, position)
             if row is not None:
                 rows.append(row)
         if not rows:
@@ -199,6 +212,7 @@ class _Trial:
         outcome: Outcome,
         upcast: Outcome | None,
         reference: Reference,
+        flushed: Reference | None,
         others: Sequence[Outcome],
         position: int,
     ) -> Measurement | None:
@@ -217,7 +231,16 @@ class _Trial:
             rounded = round_to_format(upcast.outputs[position], format_)
         budget = self._budget if format_ == self._format else budget_of(self._operator, format_)
         terms = sum(array.size for array in self._batch.inputs.values()) / max(got.size, 1)
-        verdict = judge(got, reference, rounded, format_, budget, elementwise=self._operator.elementwise, terms=terms)
+        verdict = judge(
+            got,
+            reference,
+            rounded,
+            format_,
+            budget,
+            elementwise=self._operator.elementwise,
+            terms=terms,
+            flushed_reference=flushed,
+        )
         distances = [
             ulp_distance(got, other.outputs[position], format_).max(initial=0)
             for other in others
@@ -317,6 +340,19 @@ class _Trial:
             if array.ndim <= len(shape) and array.dtype.kind in "fiub":
                 found[name] = float(np.ravel(np.broadcast_to(array, shape))[index])
         return found
+
+
+def _without_subnormals(inputs: Mapping[str, np.ndarray], format_: str) -> dict[str, np.ndarray] | None:
+    """The inputs with float32's subnormals as zeros of their sign; None without any, or where the format has others."""
+    smallest = FORMATS["float32"].emin
+    if FORMATS[format_].emin != smallest:
+        return None
+    found, any_there = {}, False
+    for name, array in inputs.items():
+        small = (array != 0) & (np.abs(array) < 2.0**smallest) if array.dtype.kind == "f" else np.zeros(1, bool)
+        any_there |= bool(small.any())
+        found[name] = np.where(small, np.copysign(0.0, array), array) if small.any() else array
+    return found if any_there else None
 
 
 def _number(value: float) -> float:

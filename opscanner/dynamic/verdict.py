@@ -62,6 +62,7 @@ def judge(
     *,
     elementwise: bool,
     terms: float = 1.0,
+    flushed_reference: Reference | None = None,
 ) -> Judgement:
     """The verdict on ``got``, values of ``format_``.
 
@@ -74,12 +75,17 @@ def judge(
         row's largest result is only lost near zero.
     terms : float
         Input elements for each output element: so many flushed subnormals an output may lack.
+    flushed_reference : Reference or None
+        The exact result for inputs whose subnormals are taken as zero.
     """
     errors = summarize_errors(got, reference.values, format_, low=reference.low, undecided=reference.undecided)
     decided = ~np.asarray(reference.undecided, bool).ravel()
     error = ulp_error(got, reference.values, format_, low=reference.low).ravel()
     kinds = mismatch_classes(got, reference.values, format_).ravel() & (Mismatch.NAN | Mismatch.INFINITY)
-    severe = decided & (kinds != 0)
+    flushed = _flushed(got, reference.values, format_, terms)
+    if flushed_reference is not None:
+        flushed |= _right_for_zeros(got, flushed_reference, format_, budget)
+    severe = decided & (kinds != 0) & ~flushed
     upcast_right: np.ndarray = np.ones(error.size, bool)
     upcast_max = None
     if upcast is not None:
@@ -92,7 +98,7 @@ def judge(
         upcast_right = (upcast_error <= budget.ulp) | (2 * upcast_error < error)
     over = decided & ~severe & ~(error <= budget.ulp)
     lost = over & upcast_right
-    flushed = over & _flushed(got, reference.values, format_, terms)
+    flushed &= over
     visible = np.ones(over.size, bool) if elementwise else _visible(error, reference.values, format_, budget)
     beyond = lost & visible & ~flushed
     groups = (
@@ -119,6 +125,13 @@ def _flushed(got: np.ndarray, reference: np.ndarray, format_: str, terms: float)
     with np.errstate(invalid="ignore"):
         explained: np.ndarray = np.abs(got - reference).ravel() <= max(terms, 1.0) * 2.0**smallest
     return explained
+
+
+def _right_for_zeros(got: np.ndarray, reference: Reference, format_: str, budget: Budget) -> np.ndarray:
+    """Where a result is right for inputs whose subnormals are zeros: within the budget, or NaN as it should be."""
+    error = ulp_error(got, reference.values, format_, low=reference.low).ravel()
+    right: np.ndarray = (error <= budget.ulp) & ~np.asarray(reference.undecided, bool).ravel()
+    return right
 
 
 def _visible(error: np.ndarray, reference: np.ndarray, format_: str, budget: Budget) -> np.ndarray:

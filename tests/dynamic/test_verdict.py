@@ -101,3 +101,11 @@ def test_the_worst_element_comes_first():
 def test_a_class_without_budget_is_named():
     with pytest.raises(OpscannerError, match="'sums' in float16"):
         budget_for("sums", "float16")
+
+
+def test_a_result_that_is_right_for_a_zero_is_flushed():
+    # 1 / 2**-130 overflows to infinity where the subnormal is taken as zero; the right result is 2**130, infinity too
+    # in bfloat16; log(2**-130) is -90.1, and -infinity for zero.
+    zeros = Reference(np.array([-np.inf]), np.zeros(1), np.zeros(1, bool), np.full(1, 2, np.uint8), 0.0)
+    found = judged([-np.inf], [-90.10913347279589], [-90.0], "bfloat16", flushed_reference=zeros)
+    assert found.verdict is Verdict.FLUSHED
