@@ -48,8 +48,10 @@ def run_call(
     format_: str,
     device: str = "cpu",
     layout: str = "contiguous",
+    *,
+    compiled: bool = False,
 ) -> Outcome:
-    """Runs a call once.
+    """Runs a call once; ``compiled`` through the framework's compiler, contiguous alone.
 
     Raises
     ------
@@ -59,7 +61,10 @@ def run_call(
     runner = runner_of(framework)
     started = time.monotonic()
     try:
-        named = runner.evaluate_named(expression, inputs, format_, device=device, layout=layout)
+        if compiled:
+            named = runner.evaluate_compiled(expression, inputs, format_, device=device)
+        else:
+            named = runner.evaluate_named(expression, inputs, format_, device=device, layout=layout)
     except UsageError:
         raise
     except Exception as error:  # noqa: BLE001  (one bad trial is a row, not the end of the run)

@@ -41,6 +41,11 @@ class Runner(Protocol):
     ) -> list[tuple[str, np.ndarray]]:
         """The same, each with the name of the format that it came in."""
 
+    def evaluate_compiled(
+        self, expression: str, inputs: Mapping[str, np.ndarray], format_name: str, *, device: str = "cpu"
+    ) -> list[tuple[str, np.ndarray]]:
+        """As ``evaluate_named``, through the framework's compiler."""
+
     def unsupported(self, error: BaseException) -> str | None:
         """What is missing, when an error says that the framework has no such operator, format, device or layout."""
 

@@ -106,6 +106,18 @@ def evaluate_named(
     return [(_format_of(tensor), _array(tensor)) for tensor in _flat(result)]
 
 
+def evaluate_compiled(
+    expression: str, inputs: Mapping[str, np.ndarray], format_name: str, *, device: str = "cpu"
+) -> list[tuple[str, np.ndarray]]:
+    """As :func:`evaluate_named`, through ``torch.compile``: seconds a call, and a C++ compiler must be there."""
+    check_device("torch", device, devices())
+    tensors = [_tensor(value, format_name).to(device) for value in inputs.values()]
+    function = eval(f"lambda {', '.join(inputs)}: {expression}", _namespace(format_name))  # noqa: S307
+    torch.compiler.reset()  # each call would else count towards the limit of recompilations
+    result = torch.compile(function, dynamic=False)(*tensors)
+    return [(_format_of(tensor), _array(tensor)) for tensor in _flat(result)]
+
+
 def unsupported(error: BaseException) -> str | None:
     """What is missing, when an error says that torch has no such operator, format, device or layout; else None."""
     return explain(text_of(error), REFUSALS)

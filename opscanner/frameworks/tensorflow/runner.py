@@ -105,6 +105,18 @@ def evaluate_named(
         return [(tf.as_dtype(tensor.dtype).name, _array(tensor)) for tensor in map(tf.convert_to_tensor, _flat(result))]
 
 
+def evaluate_compiled(
+    expression: str, inputs: Mapping[str, np.ndarray], format_name: str, *, device: str = "cpu"
+) -> list[tuple[str, np.ndarray]]:
+    """As :func:`evaluate_named`, as one graph of ``tf.function``, which may be rewritten as a whole."""
+    check_device("TensorFlow", device, devices())
+    with tf.device(_place(device)):
+        tensors = [_tensor(value, format_name) for value in inputs.values()]
+        function = eval(f"lambda {', '.join(inputs)}: {expression}", _namespace(format_name))  # noqa: S307
+        result = tf.function(function, autograph=False)(*tensors)
+        return [(tf.as_dtype(tensor.dtype).name, _array(tensor)) for tensor in map(tf.convert_to_tensor, _flat(result))]
+
+
 def unsupported(error: BaseException) -> str | None:
     """What is missing, when an error says that TensorFlow has no such op, format, device or layout; else None."""
     return explain(text_of(error), REFUSALS)
