@@ -88,7 +88,10 @@ def any_position(subject: Subject) -> Iterator[Claim]:
 
 def one_for_all(subject: Subject) -> Iterator[Claim]:
     """An input of one element that is broadcast against an array that repeats it."""
-    if not subject.flat or len(subject.slots) < 2 or any(i.kind == "expression" for i in subject.operator.inputs):
+    # Fused optimizers read one array by the size of another: nothing is defined there.
+    if not subject.flat or len(subject.slots) < 2 or subject.operator.kind == "optimizer":
+        return
+    if any(item.kind == "expression" for item in subject.operator.inputs):
         return
     inputs, count = _values(subject, _SINGLE)
     for slot in subject.slots:

@@ -126,12 +126,14 @@ class Subject:
 
     @functools.cached_property
     def sorted_lists(self) -> frozenset[str]:
-        """Lists of whole numbers that ascend in the operator's row: its calls may ask for sorted ones."""
+        """Lists that the operator's row states and that ascend in it: its calls may ask for sorted ones."""
         made = self.case.shaped({}) or {}
+        stated = {item.name for item in self.operator.inputs if item.kind == "expression"}
         return frozenset(
             name
             for name, array in made.items()
-            if array.dtype.kind in "iu" and array.ndim and bool((np.diff(array, axis=0) >= 0).all())
+            if name in stated and array.dtype.kind in "iuf" and array.ndim
+            if bool((np.diff(array, axis=-1) >= 0).all()) or bool((np.diff(array, axis=0) >= 0).all())
         )
 
     def ideal(self, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray] | None:
