@@ -61,9 +61,11 @@ if TYPE_CHECKING:
 
     from opscanner.dynamic.study import StudyRow
     from opscanner.dynamic.study_strategies import StrategyRow
+    from opscanner.measurements import Measurement
     from opscanner.operators.comparison import Comparison
     from opscanner.operators.testlist import Suspect
     from opscanner.operators.version_diff import VersionDiff
+    from opscanner.prediction import Prediction
     from opscanner.testing import TestResult
 
 DEFAULT_DATABASE = "opscanner.sqlite"
@@ -482,6 +484,7 @@ def test(
     device: str = "auto",
     backward: bool = False,
     strategies: Sequence[str] | None = None,
+    laws: bool = False,
     seed: int = 0,
     budget: float = 1.0,
     jobs: int | None = None,
@@ -504,6 +507,8 @@ def test(
         The operators that :func:`testlist` gives for the database, the worst first; ``top`` of them.
     strategies : sequence of str, optional
         Ids of ``opscanner.dynamic.inputs.STRATEGIES``; all that fit otherwise.
+    laws : bool
+        Also hold results against each other where a law says how they must agree (``opscanner.dynamic.laws``).
     budget : float
         Scales the number of inputs and the time.
     store, resume : bool
@@ -526,6 +531,7 @@ def test(
         frameworks=tuple(frameworks),
         device=testing.choose_device(device, frameworks),
         strategies=tuple(strategies) if strategies else None,
+        laws=laws,
         seed=seed,
         budget=budget,
         jobs=jobs,
@@ -626,6 +632,63 @@ def _check_installed(what: str) -> None:
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
         raise UsageError(f"{what} needs {', '.join(missing)}: not installed", "pip install 'opscanner[dynamic]'")
+
+
+def measured(source: str | None = None) -> list[Measurement]:
+    """Measurements of a campaign.
+
+    Parameters
+    ----------
+    source : str, optional
+        A CSV of ``opscanner test --format csv``, or a database (its last campaign). Without it the table that comes
+        along: the worst of every operator of the catalog in both 16-bit formats on a CPU.
+
+    Raises
+    ------
+    OpscannerError
+        When the file cannot be read, or is neither.
+    """
+    from opscanner.graph.trial_store import find_measurements
+    from opscanner.measurements import Measurement
+
+    path = data_folder() / "measurements" / "catalog_cpu.csv" if source is None else Path(source)
+    if source is not None and path.suffix != ".csv":
+        with queries.reading(database_name(source)) as connection:
+            return [row.measurement for row in find_measurements(connection)]
+    try:
+        with path.open(newline="", encoding="utf-8") as lines:
+            return [Measurement.from_texts(row) for row in csv.DictReader(lines)]
+    except OSError as error:
+        raise OpscannerError(f"cannot read {path}: {error.strerror}", "opscanner test --all --format csv") from error
+    except (KeyError, ValueError) as error:
+        raise OpscannerError(f"{path} is no table of measurements: {error}", "opscanner test --format csv") from error
+
+
+def predict(
+    first: str = "pytorch",
+    second: str = "tensorflow",
+    *,
+    device: str = "cuda",
+    measurements: str | None = None,
+    db: str | None = None,
+) -> list[Prediction]:
+    """What the scan suspects of operators beside what was measured of them, the highest score first.
+
+    Parameters
+    ----------
+    device : str
+        Whose kernels of the scan to take, ``cuda`` or ``cpu``.
+    measurements : str, optional
+        As in :func:`measured`.
+
+    Raises
+    ------
+    UsageError
+        When a scan is not known.
+    """
+    from opscanner.prediction import predictions
+
+    return predictions(compare(first, second, device=device, db=db), measured(measurements))
 
 
 def conclude_operators(*, db: str | None = None, log: Callable[[str], None] = lambda message: None) -> list[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any
 
@@ -108,9 +110,47 @@ class Measurement:
     worst_inputs: dict[str, Any] = field(default_factory=dict)
     elapsed_s: float = 0.0
 
+    def as_texts(self) -> dict[str, str]:
+        """The fields as texts, for tables: what holds several values as JSON, None as nothing, floats exactly."""
+        row = {}
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if isinstance(value, Enum):
+                value = value.value
+            elif isinstance(value, (tuple, dict)):
+                value = json.dumps(value)
+            row[one.name] = "" if value is None else str(value)
+        return row
+
+    @classmethod
+    def from_texts(cls, row: Mapping[str, str]) -> Measurement:
+        """What :meth:`as_texts` gave.
+
+        Raises
+        ------
+        KeyError, ValueError
+            When a field is missing, or its text is no value of it.
+        """
+        read: dict[str, Any] = {}
+        for one in fields(cls):
+            text = row[one.name]
+            read[one.name] = _READERS.get(str(one.type), str)(text)
+        return cls(**read)
+
     def as_json(self) -> dict[str, Any]:
         """The object that ``opscanner test --format json`` prints."""
         row = dict(self.__dict__)
         row["status"], row["verdict"] = self.status.value, self.verdict.value
         row["quantiles_ulp"] = dict(zip(("0.5", "0.9", "0.99", "0.999"), self.quantiles_ulp, strict=False))
         return row
+
+
+_READERS: dict[str, Callable[[str], Any]] = {
+    "int": int,
+    "float": float,
+    "float | None": lambda text: float(text) if text else None,
+    "Status": Status,
+    "Verdict": Verdict,
+    "tuple[float, ...]": lambda text: tuple(json.loads(text)),
+    "dict[str, Any]": json.loads,
+}

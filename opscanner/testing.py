@@ -15,7 +15,8 @@ from typing import Any
 
 from opscanner.dynamic.campaign import CampaignSummary, Task, machine_name, release_of, run_campaign
 from opscanner.dynamic.inputs import STRATEGIES
-from opscanner.dynamic.measure import measure_task
+from opscanner.dynamic.laws import check_laws
+from opscanner.dynamic.measure import Plan, measure_task, operator_by_id
 from opscanner.dynamic.verdict import WIDER
 from opscanner.errors import UsageError
 from opscanner.frameworks.runners import FRAMEWORKS, is_installed, runner_of
@@ -63,6 +64,7 @@ class TestRequest:
     time_limit_s: float = 120.0
     memory_limit_mib: int = 6144
     cache: str = ""
+    laws: bool = False
 
 
 @dataclass
@@ -148,9 +150,8 @@ def run_tests(
         progress(f"{task.operator} {task.format}: {len(rows)} rows" + (f", {ended} did not run" if ended else ""))
 
     size = next(name for least, name in _SIZES if request.budget >= least)
-    function = functools.partial(
-        measure_task, size=size, time_s=SECONDS_AN_OPERATOR * request.budget, cache=request.cache
-    )
+    time_s = SECONDS_AN_OPERATOR * request.budget
+    function = functools.partial(test_task, size=size, time_s=time_s, cache=request.cache, laws=request.laws)
     result.summary = run_campaign(
         tasks,
         function,
@@ -163,6 +164,18 @@ def run_tests(
     order = {task.operator: place for place, task in enumerate(tasks)}
     result.measurements.sort(key=lambda one: (order.get(one.operator, len(order)), one.format, one.framework))
     return result
+
+
+def test_task(task: Task, *, size: str, time_s: float | None, cache: str, laws: bool) -> list[Measurement]:
+    """The rows of a task: every input strategy, and the laws where they are asked for."""
+    rows = measure_task(task, size=size, time_s=time_s, cache=cache)
+    if laws:
+        plan = Plan(task.frameworks, task.device, None, task.seed, size, time_s, cache)
+        rows += check_laws(operator_by_id(task.operator), task.format, plan)
+    return rows
+
+
+test_task.__test__ = False  # type: ignore[attr-defined]  # as the classes
 
 
 def run_kept_tests(
@@ -194,6 +207,7 @@ def run_kept_tests(
             "formats": list(request.formats),
             "strategies": list(request.strategies or ()),
             "budget": request.budget,
+            "laws": request.laws,
         },
     }
     with TrialStore(database) as store:

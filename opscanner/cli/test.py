@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from opscanner.cli.options import db_option, format_option, render
@@ -27,6 +29,7 @@ def _names(context: click.Context, parameter: click.Parameter, value: str) -> tu
 @click.option("--device", default="auto", show_default=True, metavar="NAME", help="auto, cpu, cuda or cuda:N.")
 @click.option("--backward", is_flag=True, help="Gradients too. (--all always runs them.)")
 @click.option("--strategy", "strategies", multiple=True, metavar="ID", help="Only these input strategies. Repeatable.")
+@click.option("--laws", is_flag=True, help="Also hold results against each other where a law says how they agree.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of all random inputs.")
 @click.option(
     "--budget", type=click.FloatRange(min=0.01), default=1.0, show_default=True, metavar="X",
@@ -50,6 +53,7 @@ def command(
     device: str,
     backward: bool,
     strategies: tuple[str, ...],
+    laws: bool,
     seed: int,
     budget: float,
     jobs: int | None,
@@ -67,6 +71,7 @@ def command(
     format; everything measured is kept in the database.
     """
     from opscanner import api
+    from opscanner.report import csv_format
     from opscanner.report import measurements as report
 
     found = api.test(
@@ -79,6 +84,7 @@ def command(
         device=device,
         backward=backward,
         strategies=strategies or None,
+        laws=laws,
         seed=seed,
         budget=budget,
         jobs=jobs,
@@ -90,6 +96,9 @@ def command(
         progress=lambda text: click.echo(text, err=True),
     )
     shown = found.measurements if every_strategy or format_ == "json" else report.worst_rows(found.measurements)
-    render(format_, report.COLUMNS, report.rows(shown), (one.as_json() for one in shown))
+    if format_ == "csv":
+        csv_format.render(report.FIELDS, report.texts(shown), sys.stdout)
+    else:
+        render(format_, report.COLUMNS, report.rows(shown), (one.as_json() for one in shown))
     click.echo(found.summary_line(), err=True)
     return 3 if found.skipped else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from typing import Any
 
 from opscanner.measurements import Measurement, Status, Verdict
@@ -11,6 +12,9 @@ COLUMNS = (
     "operator", "framework", "format", "worst inputs", "max ULP", "mean", "50/90/99/99.9 %", "> 1 ULP", "of",
     "upcast", "max abs", "max rel", "nan/inf/sign/flush", "at", "expected", "got", "verdict",
 )  # fmt: skip
+
+#: Columns of the CSV, which ``Measurement.from_texts`` reads again.
+FIELDS = tuple(one.name for one in fields(Measurement))
 
 _ORDER = list(Verdict)
 
@@ -62,6 +66,11 @@ def rows(measured: Iterable[Measurement]) -> Iterable[Sequence[Any]]:
             f"{one.worst_got:.6g}",
             one.verdict.value,
         )
+
+
+def texts(measured: Iterable[Measurement]) -> Iterable[Sequence[str]]:
+    """Cells of :data:`FIELDS`."""
+    return (tuple(one.as_texts().values()) for one in measured)
 
 
 def rounded(value: float) -> float:
