@@ -94,7 +94,7 @@ def test_a_campaign_that_was_interrupted_goes_on(tmp_path):
 @needs_frameworks
 @pytest.mark.slow
 def test_laws_are_held_where_they_are_asked_for(tmp_path):
-    # torch's rsqrt of a strided float16 array rounds the square root first: 8,402 values differ from the contiguous path.
+    # torch's rsqrt of a strided float16 array rounds the root first: 8,402 values differ from the contiguous path.
     arguments = ("rsqrt", "--framework", "pytorch", "--formats", "float16", "--strategy", "boundary", "--no-store")
     done = run(*arguments, "--laws", "--format", "json", folder=tmp_path)
     rows = {row["strategy"]: row for row in json.loads(done.stdout)}
