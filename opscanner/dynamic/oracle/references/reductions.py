@@ -67,11 +67,13 @@ def std(x: Array, axis: Axis = None, correction: float = 0, keepdims: bool = Fal
 
 
 def prod(x: Array, axis: Axis = None, keepdims: bool = False) -> Array:
-    """The product, factor by factor: its derivative is the product of the others, zeros among them or not."""
+    """The product, halves by halves: its derivative is the product of the others, zeros among them or not."""
     factors = last(x, axis)
+    while factors.shape[-1] > 1:
+        half = factors.shape[-1] // 2
+        products = factors[..., :half] * factors[..., half : 2 * half]
+        factors = anp.concatenate([products, factors[..., 2 * half :]], axis=-1)
     result = factors[..., 0]
-    for place in range(1, factors.shape[-1]):
-        result = result * factors[..., place]
     return _kept(result, x, axis) if keepdims else result
 
 
@@ -217,10 +219,12 @@ def _scan(function: object, x: Array, axis: int, exclusive: bool, reverse: bool,
 
 
 def _running_product(x: Array) -> Array:
-    found = [x[..., 0]]
-    for place in range(1, x.shape[-1]):
-        found.append(found[-1] * x[..., place])
-    return anp.stack(found, axis=-1)
+    """As :func:`_running_logsumexp`."""
+    reach = 1
+    while reach < x.shape[-1]:
+        x = anp.concatenate([x[..., :reach], x[..., reach:] * x[..., :-reach]], axis=-1)
+        reach *= 2
+    return x
 
 
 def _running_logsumexp(x: Array) -> Array:
