@@ -14,7 +14,7 @@ import io
 import os
 import platform
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -65,7 +65,8 @@ if TYPE_CHECKING:
     from opscanner.operators.comparison import Comparison
     from opscanner.operators.testlist import Suspect
     from opscanner.operators.version_diff import VersionDiff
-    from opscanner.prediction import Prediction
+    from opscanner.prediction import Agreement, Prediction
+    from opscanner.report.faults import FaultReport
     from opscanner.testing import TestResult
 
 DEFAULT_DATABASE = "opscanner.sqlite"
@@ -689,6 +690,79 @@ def predict(
     from opscanner.prediction import predictions
 
     return predictions(compare(first, second, device=device, db=db), measured(measurements))
+
+
+def agreement(rows: Sequence[Prediction]) -> Agreement:
+    """How well the scores of :func:`predict` find the faults: precision, recall, average precision, base rate."""
+    from opscanner import prediction
+
+    return prediction.agreement(rows)
+
+
+def agreement_by(rows: Sequence[Prediction], attribute: str) -> Mapping[str, Agreement]:
+    """The same for each ``framework``, ``format``, ``cause`` or ``direction``."""
+    from opscanner import prediction
+
+    return prediction.agreement_by(rows, attribute)
+
+
+def precision_at(rows: Sequence[Prediction], k: int) -> float:
+    """Share of faults among the ``k`` highest scores."""
+    from opscanner import prediction
+
+    return prediction.precision_at(rows, k)
+
+
+def faults(
+    *,
+    campaign: int | None = None,
+    framework: str | None = None,
+    operators: Sequence[str] = (),
+    jobs: int | None = None,
+    time_limit_s: float = 120.0,
+    db: str | None = None,
+    progress: Callable[[str], None] = lambda text: None,
+) -> tuple[list[FaultReport], int]:
+    """Faults of a campaign by cause, each made small, explained and shown by a script that ran; they are stored too.
+
+    Scans in the database explain them; for a framework that it holds no scan of, the summary that comes with opscanner.
+
+    Parameters
+    ----------
+    campaign : int, optional
+        The last one by default.
+    operators : sequence of str
+        Ids of the catalog; all by default.
+
+    Returns
+    -------
+    reports : list of FaultReport
+        Causes of most faults first.
+    lost : int
+        Operators, formats and verdicts whose reduction crashed, hung or raised.
+
+    Raises
+    ------
+    DatabaseError
+        When nothing was measured into the database.
+    UsageError
+        When nothing that is asked for is a fault.
+    """
+    from opscanner.fault_reports import report_faults
+    from opscanner.testing import cache_folder
+
+    database = database_name(_writable(db))
+    return report_faults(
+        database,
+        (database, database_name(RESERVED_NAME)),
+        campaign=campaign,
+        framework=framework,
+        operators=operators,
+        jobs=jobs,
+        time_limit_s=time_limit_s,
+        cache=cache_folder(Path(default_cache_dir())),
+        progress=progress,
+    )
 
 
 def conclude_operators(*, db: str | None = None, log: Callable[[str], None] = lambda message: None) -> list[str]:

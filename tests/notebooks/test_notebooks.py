@@ -25,12 +25,12 @@ FOLDER = Path(__file__).resolve().parents[2] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 NAMES = [
     *("01_scan_and_coverage", "02_casts_and_patterns", "03_pytorch_against_tensorflow", "04_one_operator"),
-    "05_the_study_again",
+    *("05_the_study_again", "06_does_the_scan_predict"),
 ]
 #: What a small run must have in its outputs; those that read a database name the release of its TensorFlow too.
 SEEN = {
     "01": "not_there.h", "02": "widened-arithmetic", "03": "comparisons", "04": "act_kernel",
-    "05": "60 tensors, 2 seeds",
+    "05": "60 tensors, 2 seeds", "06": "measurements of",
 }  # fmt: skip
 RUNS_OPERATORS = ("05",)
 #: What code cells may import: the roof, what draws, and names of files.
