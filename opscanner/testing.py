@@ -149,7 +149,7 @@ def run_tests(
         ended = sum(1 for one in rows if one.status is not Status.RAN)
         progress(f"{task.operator} {task.format}: {len(rows)} rows" + (f", {ended} did not run" if ended else ""))
 
-    size = next(name for least, name in _SIZES if request.budget >= least)
+    size = size_of_budget(request.budget)
     time_s = SECONDS_AN_OPERATOR * request.budget
     function = functools.partial(test_task, size=size, time_s=time_s, cache=request.cache, laws=request.laws)
     result.summary = run_campaign(
@@ -273,6 +273,11 @@ def tasks_of(request: TestRequest, frameworks: Sequence[str]) -> list[Task]:
         for format_ in request.formats
         if (running := tuple(name for name in frameworks if name in operator.calls))
     ]
+
+
+def size_of_budget(budget: float) -> str:
+    """The size of inputs (``dynamic.inputs.batch.SIZES``) that a ``--budget`` stands for."""
+    return next(name for least, name in _SIZES if budget >= least)
 
 
 def choose_device(device: str, frameworks: Sequence[str]) -> str:

@@ -26,6 +26,7 @@ COMMANDS = {
     "testlist": ("testlist", "List operators worth a precision test, or write the tests."),
     "test": ("test", "Run operators and measure them against correctly rounded results."),
     "study": ("study", "Run the study's experiment again, with its published figures beside."),
+    "report": ("report", "Write reports of what was measured."),
     "chains": ("chains", "Draw the def-use chains through a cast."),
     "classify": ("classify", "Find patterns of precision tuning in what was scanned."),
     "patterns": ("patterns", "List or explain the patterns, or show what was found of them."),
