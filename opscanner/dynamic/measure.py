@@ -58,6 +58,11 @@ def measure_operator(operator: Operator, format_: str, plan: Plan) -> list[Measu
     A framework that does not support the format on the device is one row that says so.
     """
     frameworks = [name for name in plan.frameworks if name in operator.calls]
+    if (
+        any(item.kind == "complex" for item in operator.inputs)
+        and FORMATS[format_].precision < FORMATS["float32"].precision
+    ):
+        return [_no_format(operator, format_, plan, name) for name in frameworks]
     rows: dict[tuple[str, str, str], Measurement] = {}
     refused: dict[str, Measurement] = {}
     started = time.monotonic()
@@ -82,6 +87,25 @@ def measure_operator(operator: Operator, format_: str, plan: Plan) -> list[Measu
     kept = [row for row in rows.values() if row.status is not Status.UNSUPPORTED]
     silent = [row for name, row in refused.items() if not any(one.framework == name for one in kept)]
     return [*kept, *silent]
+
+
+def _no_format(operator: Operator, format_: str, plan: Plan, framework: str) -> Measurement:
+    """The row of an operator of complex numbers, whose parts are float32 or float64 in both frameworks."""
+    return Measurement(
+        operator=operator.id,
+        direction=operator.direction,
+        framework=framework,
+        version=version_of(framework),
+        format=format_,
+        device=plan.device,
+        layout="contiguous",
+        strategy="",
+        seed=plan.seed,
+        status=Status.UNSUPPORTED,
+        verdict=Verdict.NOT_MEASURED,
+        message=f"complex numbers have no parts in {format_}",
+        expression=operator.calls[framework],
+    )
 
 
 def measure_task(task: Task, *, size: str, time_s: float | None, cache: str) -> list[Measurement]:

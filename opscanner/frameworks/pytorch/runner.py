@@ -276,7 +276,8 @@ def _stepped(
 
 
 def _tensor(value: np.ndarray, format_name: str) -> torch.Tensor:
-    tensor = torch.from_numpy(np.array(value)).clone()  # aligned as torch's own: LAPACK's order of sums depends on it
+    # Packed, and cloned to be aligned as torch's own: paths of kernels and LAPACK's order of sums depend on both.
+    tensor = torch.from_numpy(np.array(value, order="C")).clone()
     if tensor.is_complex():
         return tensor.to(torch.complex128 if format_name == "float64" else torch.complex64)
     return tensor.to(getattr(torch, format_name)) if tensor.is_floating_point() else tensor
