@@ -148,17 +148,17 @@ def _error_of_special(
     got_over, reference_over = np.isinf(got), magnitude >= layout.threshold
     got_nan, reference_nan = np.isnan(got), np.isnan(high)
     opposite = np.signbit(got) != np.signbit(high)
-    # In halves, so that float64's 2**1024 is a number.
-    beyond = 2.0**1023 if layout.name == "float64" else layout.beyond / 2
+    # In quarters, so that float64's 2**1024, and twice that, are numbers.
+    beyond = 2.0**1022 if layout.name == "float64" else layout.beyond / 4
     if layout.overflow is Overflow.NAN:
         got_nan, got_over = got_nan | got_over, got_over & False
     elif layout.overflow is Overflow.LARGEST:
-        beyond, got_over = layout.largest / 2, got_over & False
-    half_got = np.where(got_over, np.copysign(beyond, got), got / 2)
-    half_reference = np.where(reference_over, np.copysign(beyond, high), high / 2)
-    half_low = np.where(reference_over, 0.0, np.asarray(low) / 2)
+        beyond, got_over = layout.largest / 4, got_over & False
+    quarter_got = np.where(got_over, np.copysign(beyond, got), got / 4)
+    quarter_reference = np.where(reference_over, np.copysign(beyond, high), high / 4)
+    quarter_low = np.where(reference_over, 0.0, np.asarray(low) / 4)
     unit = ulp_of(np.where(reference_over, layout.largest, magnitude), layout.name)
-    error = np.minimum(np.abs((half_got - half_reference) - half_low) / unit * 2.0, LARGEST_FLOAT64)
+    error = np.minimum(np.abs((quarter_got - quarter_reference) - quarter_low) / unit * 4.0, LARGEST_FLOAT64)
     error = np.where(got_over & reference_over, np.where(opposite, np.nan, 0.0), error)
     if layout.overflow is Overflow.NAN:
         got_nan, error = got_nan & ~reference_over, np.where(got_nan & reference_over, 0.0, error)

@@ -49,7 +49,7 @@ def test_show_prints_findings_with_their_chain(run: Any) -> None:
 def test_show_filters_by_function_confidence_and_pattern(run: Any) -> None:
     assert run("patterns", "show", "--function", "nobody", "--format", "json").data == []
     everything = run("patterns", "show", "--format", "json").data
-    assert {row["pattern"] for row in everything} == {"widened-arithmetic", "narrowed-result"}
+    assert {row["pattern"] for row in everything} == {"widened-arithmetic", "narrowed-result", "round-trip"}
     low = run("patterns", "show", "--confidence", "low", "--format", "json").data
     assert low == [row for row in everything if row["confidence"] == "low"]
     assert low, "one multiplication is one rounding"
@@ -61,8 +61,8 @@ def test_classify_counts_and_replaces(run: Any) -> None:
     counts = {row["pattern"]: row for row in run("classify", "--format", "json").data}
     assert counts["widened-arithmetic"]["findings"] == 1, "three files share one instance"
     assert counts["widened-arithmetic"]["formats"] == {"float16->float32": 1}
-    # The host's cast of a parameter that is only handed on: float64 to float16.
-    assert counts["uncategorized"]["formats"] == {"float64->float16": 1}
+    # The host narrows a parameter from float64 to float16 for the kernel, which widens it again.
+    assert counts["round-trip"]["formats"] == {"float64->float16": 1}
     after = run("patterns", "show", "--format", "json").data
     assert [{**row, "id": 0} for row in after] == [{**row, "id": 0} for row in before]
 
@@ -74,6 +74,7 @@ def test_classify_only_one_pattern_leaves_the_others(run: Any) -> None:
     assert {row["pattern"] for row in run("patterns", "show", "--format", "json").data} == {
         "widened-arithmetic",
         "narrowed-result",
+        "round-trip",
     }
 
 

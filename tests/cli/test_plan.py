@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,7 @@ def test_an_installed_packages_headers_are_known_by_what_only_a_build_has(
     assert scanning.detect_framework(tensorflow) == ("tensorflow", "2.21.0")
     write(tmp_path / "tensorflow/__init__.py", "raise SystemExit('imported')\n")
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "tensorflow", raising=False)  # another test may have imported the real one
     assert scanning.check_root("installed:tensorflow") == tensorflow
 
 

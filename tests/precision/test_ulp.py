@@ -258,3 +258,9 @@ def test_shapes_are_kept_and_broadcast(name: str) -> None:
         ):
             assert found.shape == np.shape(values)
     assert ulp_error(np.ones((2, 1)), np.ones(3), name, np.zeros(3)).shape == (2, 3)
+
+
+def test_an_infinity_of_the_other_sign_of_the_largest_float64_is_twice_its_binade_off():
+    # 2**1024 stands for the infinity: from -2**1024 to the largest, 2**1024 - 2**971, in units of 2**971.
+    found = ulp_error(-math.inf, 1.7976931348623157e308, "float64")
+    assert float(found) == 2.0**54 - 1

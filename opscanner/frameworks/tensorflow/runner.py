@@ -6,6 +6,7 @@ Calls are expressions of the project's own tables (``data/operator_pairs.csv``),
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import inspect
 import os
@@ -17,6 +18,9 @@ from typing import Any
 # Read once, at import: with oneDNN, float32 runs other kernels than those of tensorflow/core/kernels, which scans see.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# Threads change the order of sums, and can no longer be chosen once an op has run.
+os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
+os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
 
 import numpy as np
 import tensorflow as tf
@@ -250,9 +254,10 @@ def versions() -> dict[str, str]:
 
 
 def run_reproducibly() -> None:
-    """Make results independent of the number of cores; before the first op."""
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
+    """Make results independent of the number of cores; nothing to do after the first op, which fixes it (above)."""
+    with contextlib.suppress(RuntimeError):  # TensorFlow's answer once an op has run
+        tf.config.threading.set_intra_op_parallelism_threads(1)
+        tf.config.threading.set_inter_op_parallelism_threads(1)
 
 
 def _namespace(format_name: str) -> dict[str, Any]:
