@@ -4,29 +4,12 @@ import torch
 
 dtype = torch.bfloat16
 x = torch.tensor([[-2.71875], [0.9921875], [13.625]], dtype=dtype)
-u = torch.tensor(
-    [
-        [-18.25],
-        [-18.0],
-        [-2.109375],
-        [-7.84375],
-        [-7.8125],
-        [4.40625],
-        [-6.3125],
-        [8.5],
-        [21.0],
-        [-1.28125],
-        [11.5],
-        [10.75],
-        [10.9375],
-    ],
-    dtype=dtype,
-)
+u = torch.tensor([[-18.25], [-18.0], [-2.109375], [-7.84375], [-7.8125], [4.40625], [-6.3125], [8.5], [21.0], [-1.28125], [11.5], [10.75], [10.9375]], dtype=dtype)
 i = torch.tensor([0, 1, 1, 0, 0, 0, 2, 1, 2, 1, 0, 0, 0], dtype=torch.int64)
 result = torch.index_add(x, 0, i, u, alpha=0.5)
 if isinstance(result, (tuple, list)):
     result = result[0]
-got = result.detach().cpu().flatten()[0:1]
+got = result.detach().cpu().flatten()[0 : 1]
 value, bits = got.double().item(), got.view(torch.int16).item() & 0xFFFF
 
 exact = -0.875  # the right result, before rounding

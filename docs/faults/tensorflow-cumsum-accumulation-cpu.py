@@ -11,7 +11,7 @@ x = tf.constant([[1.0, 0.00048828125, 0.00048828125, 0.00048828125, -1.0]], dtyp
 result = tf.raw_ops.Cumsum(x=x, axis=1, exclusive=False, reverse=False)
 if isinstance(result, (tuple, list)):
     result = result[0]
-got = result.numpy().ravel()[4:5]
+got = result.numpy().ravel()[4 : 5]
 value, bits = got.astype(np.float64).item(), got.view(np.uint16).item()
 
 exact = 0.00146484375  # the right result, before rounding

@@ -11,7 +11,7 @@ x = tf.constant([[-0.000244140625]], dtype)
 result = tf.raw_ops.Elu(features=x)
 if isinstance(result, (tuple, list)):
     result = result[0]
-got = result.numpy().ravel()[0:1]
+got = result.numpy().ravel()[0 : 1]
 value, bits = got.astype(np.float64).item(), got.view(np.uint16).item()
 
 exact = -0.00024411082510278348  # the right result, before rounding
