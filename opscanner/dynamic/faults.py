@@ -204,12 +204,15 @@ def find_faults(
     memory_limit_mib: int | None = 6144,
     progress: Callable[[str], None] = lambda text: None,
 ) -> tuple[list[Fault], int]:
-    """Faults of tasks in worker processes, and how many tasks were lost (they crashed, hung, or raised)."""
+    """Faults of tasks in worker processes, and how many tasks gave none: they crashed, hung, or showed it no more."""
     found: list[Fault] = []
+    silent = 0
 
     def keep(task: Task, rows: list[Any]) -> None:
+        nonlocal silent
         found.extend(rows)
-        said = ", ".join(f"{row.elements} values, {row.cause.kind.value}" for row in rows) or "nothing"
+        silent += not rows
+        said = ", ".join(f"{row.elements} values, {row.cause.kind.value}" for row in rows) or "nothing: not shown again"
         progress(f"{task.operator} {task.frameworks[0]} {task.format}: {said}")
 
     summary = run_campaign(
@@ -217,7 +220,7 @@ def find_faults(
     )
     place = {task.key: number for number, task in enumerate(tasks)}
     found.sort(key=lambda one: min(n for key, n in place.items() if key.startswith(f"{one.operator}/")))
-    return found, sum(summary.lost.values())
+    return found, max(silent, sum(summary.lost.values()))
 
 
 def _reduce(task: Task) -> list[Any]:
