@@ -1,0 +1,1 @@
+"""Small models on generated data, and the published experiments made with them."""

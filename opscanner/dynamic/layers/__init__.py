@@ -1,0 +1,1 @@
+"""Fuzz and Check layers, for torch and for Keras."""

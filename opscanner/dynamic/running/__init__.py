@@ -1,0 +1,1 @@
+"""A running torch model, watched: what is perturbed, compared, run wider, and where it deviates."""

@@ -1,0 +1,1 @@
+"""How far training drifts when one operator computes otherwise."""
