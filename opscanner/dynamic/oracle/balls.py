@@ -13,6 +13,7 @@ bits. Balls know no -0.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -20,6 +21,9 @@ import numpy as np
 from flint import arb
 
 Number: TypeAlias = "Ball | float | int | np.generic"
+
+#: What float64 ends with.
+_LARGEST = arb(sys.float_info.max)
 
 _doubts: list[str] = []
 
@@ -441,6 +445,8 @@ def from_balls(values: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             low.reshape(-1)[place] = second
             bound = abs(rest - arb(second)).upper()
             radius.reshape(-1)[place] = math.nextafter(float(bound), math.inf) if bound > 0 else 0.0
+        elif not abs(raw) > _LARGEST:  # only the midpoint is past float64: the ball holds other values too
+            radius.reshape(-1)[place] = math.inf
     return high, low, radius
 
 

@@ -23,6 +23,7 @@ Function: TypeAlias = Callable[..., Any]
 _LONG = np.longdouble
 _PI = _LONG("3.14159265358979323846264338327950288")
 _SQRT_PI = _LONG("1.77245385090551602729816748334114518")
+_FLOAT64_BITS = 53
 
 # -- longdouble forms ------------------------------------------------------------------------------------------------
 
@@ -260,12 +261,23 @@ zeta = of_two("zeta", scipy.special.zeta, _zeta_ball)
 
 
 def _incomplete_gamma_ball(method: str, at_zero: float, at_infinity: float) -> Callable[[Ball, Ball], Ball]:
+    """Of an incomplete gamma function: itself, or 1 less the other one, whichever Arb knows better.
+
+    For large arguments near each other Arb's lower one is a ball of radius 10**1000 up to thousands of bits.
+    """
+    other = {"gamma_lower": "gamma_upper", "gamma_upper": "gamma_lower"}[method]
+
     def function(a: Ball, x: Ball) -> Ball:
         if not (a > 0 and x >= 0) or a.isinf():
             return Ball(math.nan)
         if x == 0 or x.isinf():
             return Ball(at_zero if x == 0 else at_infinity)
-        return finite_or(getattr(x.value, method)(a.value, regularized=1))
+        value = getattr(x.value, method)(a.value, regularized=1)
+        if not value.is_finite() or value.rel_accuracy_bits() < _FLOAT64_BITS:
+            complement = 1 - getattr(x.value, other)(a.value, regularized=1)
+            if not value.is_finite() or complement.rad() < value.rad():
+                value = complement
+        return finite_or(value)
 
     return function
 

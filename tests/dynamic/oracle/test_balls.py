@@ -108,6 +108,14 @@ def test_midpoint_and_radius_come_back_as_two_floats_and_a_bound():
     assert radius.tolist()[1:] == [0, 0]
 
 
+def test_a_midpoint_past_float64_with_a_radius_past_zero_is_no_certain_infinity():
+    wide = Ball(arb("1e331", "1e1120"))
+    large = Ball(arb("-1e331", "1e300"))
+    high, _, radius = from_balls(np.array([wide, large], dtype=object))
+    assert high.tolist() == [math.inf, -math.inf]
+    assert radius.tolist() == [math.inf, 0]
+
+
 def test_numpy_reduces_arrays_of_balls():
     third = np.array([Ball(1) / 3] * 3, dtype=object)
     assert (np.sum(third).value - 1).contains(0)
