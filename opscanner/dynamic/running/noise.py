@@ -1,0 +1,158 @@
+"""Tensors moved by one step of their own format, signs at random: what rounding alone could have made of them.
+
+Nothing here draws from torch's global generator: signs are made once for each format and device, by a generator of
+their own, and reused from changing places.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Any
+
+import torch
+
+from opscanner.errors import UsageError
+
+#: ``x + c * x`` with c this share of the format's epsilon adds 0.74 to 1.48 ULP, which round to the next number: one
+#: arithmetic pass moves every normal number by one step. Any share above 1/2 and below 3/4 would do.
+STEP = 0.74
+
+#: What FuMi adds to an element (its fuzz layer "add_noise"), where the element exceeds the square root of it.
+FUMI_NOISE = {torch.float64: 1e-16, torch.float32: 1e-8, torch.float16: 1e-6, torch.bfloat16: 1e-4}
+
+KINDS = ("ulp", "fumi")
+
+#: Elements moved at a time, and signs kept: on a CPU a chunk of them stays in the second-level cache.
+CHUNK = 1 << 16
+CHUNK_OF_DEVICE = 1 << 24
+SIGNS = 1 << 18
+SIGNS_OF_DEVICE = 1 << 25
+
+_PARTS = {torch.complex32: torch.float16, torch.complex64: torch.float32, torch.complex128: torch.float64}
+_INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+_PLAIN = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+_NARROW = tuple(
+    getattr(torch, name)
+    for name in ("float8_e5m2", "float8_e4m3fn", "float8_e5m2fnuz", "float8_e4m3fnuz")
+    if hasattr(torch, name)
+)
+
+
+class NoiseSource:
+    """Perturbed tensors, the same for the same seed and the same sequence of calls.
+
+    Parameters
+    ----------
+    seed : int
+        Of the signs.
+    kind : str
+        ``"ulp"``: by ``amount`` steps of the format, up or down at random. ``"fumi"``: by the absolute constants of
+        FuMi (doi 10.1145/3734866), upwards, and only elements above the square root of the constant. Most additions
+        of that kind are lost in rounding: in float32 those to elements of 0.25 and more.
+    amount : float
+        Steps, a whole number, for ``"ulp"``; a factor to the constants for ``"fumi"``.
+    """
+
+    def __init__(self, seed: int = 0, kind: str = "ulp", amount: float = 1.0) -> None:
+        if kind not in KINDS:
+            raise UsageError(f"no kind of noise is named {kind!r}", f"one of {', '.join(KINDS)}")
+        if kind == "ulp" and not (amount >= 1 and float(amount).is_integer()):
+            raise UsageError(f"noise of {amount} ULP: numbers lie whole steps apart", "1, 2, 3 ...")
+        if not 0 < amount < math.inf:
+            raise UsageError(f"noise of amount {amount} moves nothing anywhere", "a positive number")
+        self.seed, self.kind, self.amount = seed, kind, amount
+        self._places = random.Random(seed)  # noqa: S311 - for reproducible signs, not for secrets
+        self._signs: dict[tuple[Any, Any], Any] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Signs are made again where they are needed."""
+        return self.__dict__ | {"_signs": {}}
+
+    def perturbs(self, dtype: Any) -> bool:
+        """True for the formats whose elements are moved; all others stay as they are."""
+        part = _PARTS.get(dtype, dtype)
+        return part in _PLAIN or (self.kind == "ulp" and part in _NARROW)
+
+    def perturbed(self, tensor: Any) -> Any:
+        """A new tensor of the same strides where they are dense, without a gradient's history.
+
+        With ``"ulp"``, each finite element is moved by exactly ``amount`` representable values: one ULP, and downwards
+        from a power of two half of one. Zeros (of either sign), infinities, NaN, integers and formats without a rule
+        stay. So that nothing turns into infinity, numbers of the top binade (32768 and more in float16) stay too; and
+        so do subnormal ones, next to which (below 16 times the smallest normal number of float32 and float64) an
+        element may also move by two steps. With an amount of more than one, and in float8, numbers of the top binade
+        and subnormal ones move like others, and one that would leave the range, or pass zero, moves the other way.
+        """
+        source = tensor.detach()
+        if not self.perturbs(source.dtype):
+            return source.clone()
+        if source.is_complex():
+            parts = torch.view_as_real(source.resolve_conj())
+            return torch.view_as_complex(self.perturbed(parts).contiguous())
+        if source.is_neg():
+            source = source.resolve_neg()
+        if self.kind == "fumi":
+            noise = torch.tensor(FUMI_NOISE[source.dtype] * self.amount, dtype=source.dtype, device=source.device)
+            return torch.where(source > (FUMI_NOISE[source.dtype] * self.amount) ** 0.5, source + noise, source)
+        if source.layout is not torch.strided:
+            return source.clone()
+        plain = self.amount == 1 and source.dtype in _PLAIN
+        move = _one_step if plain else self._steps
+        result = torch.empty_like(source)
+        if result.stride() != source.stride():
+            source = source.contiguous() if result.is_contiguous() else source.clone()
+        size = source.numel()
+        chunk = CHUNK if source.device.type == "cpu" else CHUNK_OF_DEVICE
+        sign_format = source.dtype if plain else _INTEGERS[source.element_size()]
+        if size <= chunk:
+            signs, place = self._signs_for(sign_format, source.device, size)
+            move(source, signs.as_strided(source.shape, source.stride(), place), result)
+            return result
+        flat, flat_result = (_flat(one) for one in (source, result))
+        for start in range(0, size, chunk):
+            part = slice(start, min(start + chunk, size))
+            signs, place = self._signs_for(sign_format, source.device, part.stop - start)
+            move(flat[part], signs[place : place + part.stop - start], flat_result[part])
+        return result
+
+    def _signs_for(self, dtype: Any, device: Any, size: int) -> tuple[Any, int]:
+        """Signs of one format on one device, and where to start in them."""
+        signs = self._signs.get((dtype, device))
+        if signs is None:
+            number = SIGNS if device.type == "cpu" else SIGNS_OF_DEVICE
+            generator = torch.Generator().manual_seed(self.seed)
+            bits = torch.randint(0, 2, (number,), generator=generator, dtype=torch.int8)
+            signs = self._signs[dtype, device] = (bits * 2 - 1).to(dtype).to(device)
+        return signs, self._places.randrange(signs.numel() - size + 1)
+
+    def _steps(self, source: Any, signs: Any, result: Any) -> None:
+        """Move by any number of steps, on the encodings: a few passes more."""
+        bits = source.view(_INTEGERS[source.element_size()])
+        limits = torch.finfo(source.dtype)
+        largest = torch.tensor(limits.max, dtype=source.dtype).view(bits.dtype).item()
+        # Steps beyond half of all positive numbers would leave the range on both sides.
+        steps = min(int(self.amount), largest // 2)
+        magnitude = bits & torch.iinfo(bits.dtype).max
+        moves = (magnitude > 0) & (magnitude <= largest)
+        # The encoding of a magnitude grows with it, one by one: IEEE 754-2019, 3.4. On the sums near the limits,
+        # which integers do not hold, the differences decide.
+        down = (signs < 0) & (magnitude > steps) | (magnitude > largest - steps)
+        shift = torch.where(down, -steps, steps).to(bits.dtype) * moves.to(bits.dtype)
+        torch.add(bits, shift, out=result.view(bits.dtype))
+
+
+def _one_step(source: Any, signs: Any, result: Any) -> None:
+    """Move by one step in arithmetic: three passes over a chunk that is in cache."""
+    limits = torch.finfo(source.dtype)
+    # Infinity minus infinity is NaN: what is added is bounded, to less than half an ULP of the largest numbers.
+    bound = limits.max / 4
+    torch.clamp(source, -bound, bound, out=result)
+    torch.addcmul(source, result, signs, value=STEP * limits.eps, out=result)
+    # -0 + 0 is +0.
+    torch.copysign(result, source, out=result)
+
+
+def _flat(tensor: Any) -> Any:
+    """The elements of a dense tensor in the order of memory, as a view."""
+    return tensor.as_strided((tensor.numel(),), (1,), tensor.storage_offset())
