@@ -18,11 +18,12 @@ from opscanner.dynamic.inputs import STRATEGIES
 from opscanner.dynamic.laws import check_laws
 from opscanner.dynamic.measure import Plan, measure_task, operator_by_id
 from opscanner.dynamic.verdict import WIDER
-from opscanner.errors import UsageError
+from opscanner.errors import OpscannerError, UsageError
 from opscanner.frameworks.runners import FRAMEWORKS, is_installed, runner_of
 from opscanner.graph.queries import reading
 from opscanner.graph.trial_store import TrialStore, differences, find_measurements
 from opscanner.measurements import Measurement, Status
+from opscanner.operators import opinfo
 from opscanner.operators.catalog import Operator, find_operators, load_catalog
 
 #: Formats that are tested: those that have a wider one to be judged against.
@@ -96,7 +97,7 @@ class TestResult:
 
 
 def choose_operators(names: Sequence[str], *, everything: bool, backward: bool) -> tuple[Operator, ...]:
-    """The operators of the catalog that names mean, or all of them.
+    """The operators of the catalog that names mean, or all of them; of names it lacks, what PyTorch's OpInfo says.
 
     Raises
     ------
@@ -107,10 +108,22 @@ def choose_operators(names: Sequence[str], *, everything: bool, backward: bool) 
         return load_catalog()
     found: dict[str, Operator] = {}
     for name in names:
-        found.update((one.id, one) for one in find_operators(name, backward))
+        found.update((one.id, one) for one in _operators_of(name, backward))
     if not found:
         raise UsageError("no operator is named", "name one (opscanner test softmax), or give --all or --from-findings")
     return tuple(found.values())
+
+
+def _operators_of(name: str, backward: bool) -> tuple[Operator, ...]:
+    if name.startswith(opinfo.PREFIX):
+        return opinfo.find_opinfo_operators(name, backward)
+    try:
+        return find_operators(name, backward)
+    except UsageError as unknown:
+        try:
+            return opinfo.find_opinfo_operators(name, backward)
+        except OpscannerError:  # nor does OpInfo know it, or it is not there
+            raise unknown from None
 
 
 def run_tests(

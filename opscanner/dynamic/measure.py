@@ -24,6 +24,7 @@ from opscanner.dynamic.verdict import WIDER, Judgement, judge
 from opscanner.errors import OpscannerError
 from opscanner.frameworks.runners import runner_of
 from opscanner.measurements import Measurement, Status, Verdict
+from opscanner.operators import opinfo
 from opscanner.operators.catalog import Operator, load_catalog
 from opscanner.precision.formats import FORMATS
 from opscanner.precision.rounding import round_to_format
@@ -117,7 +118,9 @@ def measure_task(task: Task, *, size: str, time_s: float | None, cache: str) -> 
 
 @functools.cache
 def operator_by_id(identifier: str) -> Operator:
-    """The catalog's row of that id."""
+    """The catalog's row of that id; for an id of OpInfo what the release that is installed says of it."""
+    if identifier.startswith(opinfo.PREFIX):
+        return opinfo.opinfo_operator(identifier)
     return {one.id: one for one in load_catalog()}[identifier]
 
 
