@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,19 @@ def test_csv_quotes_what_needs_it() -> None:
 @pytest.mark.parametrize("rows", [[], [{"a": 1}], [{"a": "ü\n"}, {"a": None}]])
 def test_json_is_a_list_of_objects_whatever_their_number(rows: list[dict[str, Any]]) -> None:
     assert json.loads(text(json_format.render, iter(rows))) == rows
+
+
+def test_json_holds_no_number_that_json_does_not_know() -> None:
+    row = {"got": math.nan, "inputs": {"x": [1.5, -math.inf]}, "quantiles": (0.5, math.inf)}
+    written = text(json_format.render, [row, {"a": 1.0}])
+
+    def refuse(constant: str) -> None:
+        pytest.fail(f"{constant} is not JSON")
+
+    assert json.loads(written, parse_constant=refuse) == [
+        {"got": "NaN", "inputs": {"x": [1.5, "-Infinity"]}, "quantiles": [0.5, "Infinity"]},
+        {"a": 1.0},
+    ]
 
 
 def test_json_shows_bytes_as_hexadecimal_digits() -> None:
