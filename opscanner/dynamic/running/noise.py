@@ -8,25 +8,22 @@ from __future__ import annotations
 
 import math
 import random
+from functools import cache
 from typing import Any
 
 import torch
 
 from opscanner.errors import UsageError
 
-#: ``x + c * x`` with c this share of the format's epsilon adds 0.74 to 1.48 ULP, which round to the next number: one
-#: arithmetic pass moves every normal number by one step. Any share above 1/2 and below 3/4 would do.
-STEP = 0.74
-
 #: What FuMi adds to an element (its fuzz layer "add_noise"), where the element exceeds the square root of it.
 FUMI_NOISE = {torch.float64: 1e-16, torch.float32: 1e-8, torch.float16: 1e-6, torch.bfloat16: 1e-4}
 
 KINDS = ("ulp", "fumi")
 
-#: Elements moved at a time, and signs kept: on a CPU a chunk of them stays in the second-level cache.
-CHUNK = 1 << 16
-CHUNK_OF_DEVICE = 1 << 24
+#: Bytes moved at a time, so that on a CPU source, result and signs stay in the second-level cache; and signs kept.
+CHUNK_BYTES = 1 << 18
 SIGNS = 1 << 18
+CHUNK_BYTES_OF_DEVICE = 1 << 26
 SIGNS_OF_DEVICE = 1 << 25
 
 _PARTS = {torch.complex32: torch.float16, torch.complex64: torch.float32, torch.complex128: torch.float64}
@@ -78,11 +75,13 @@ class NoiseSource:
         """A new tensor of the same strides where they are dense, without a gradient's history.
 
         With ``"ulp"``, each finite element is moved by exactly ``amount`` representable values: one ULP, and downwards
-        from a power of two half of one. Zeros (of either sign), infinities, NaN, integers and formats without a rule
-        stay. So that nothing turns into infinity, numbers of the top binade (32768 and more in float16) stay too; and
-        so do subnormal ones, next to which (below 16 times the smallest normal number of float32 and float64) an
-        element may also move by two steps. With an amount of more than one, and in float8, numbers of the top binade
-        and subnormal ones move like others, and one that would leave the range, or pass zero, moves the other way.
+        from a power of two half of one. The smallest subnormal number may so become zero. Zeros of either sign,
+        infinities, NaN, integers and formats without a rule stay; so that nothing turns into infinity, the largest
+        number of the format stays too. With an amount of more than one, and in float8, an element that would leave
+        the range, or pass zero, moves the other way.
+
+        Passes over memory: one that reads and writes, and three over chunks that are in cache by then. In a chunk
+        with an infinity, NaN or the largest number, five.
         """
         source = tensor.detach()
         if not self.perturbs(source.dtype):
@@ -97,23 +96,21 @@ class NoiseSource:
             return torch.where(source > (FUMI_NOISE[source.dtype] * self.amount) ** 0.5, source + noise, source)
         if source.layout is not torch.strided:
             return source.clone()
-        plain = self.amount == 1 and source.dtype in _PLAIN
-        move = _one_step if plain else self._steps
+        move = _one_step if self.amount == 1 and source.dtype in _PLAIN else self._steps
         result = torch.empty_like(source)
         if result.stride() != source.stride():
-            source = source.contiguous() if result.is_contiguous() else source.clone()
-        size = source.numel()
-        chunk = CHUNK if source.device.type == "cpu" else CHUNK_OF_DEVICE
-        sign_format = source.dtype if plain else _INTEGERS[source.element_size()]
+            source = source.clone(memory_format=torch.contiguous_format)
+            result = torch.empty_like(source)
+        size, integer = source.numel(), _INTEGERS[source.element_size()]
+        on_cpu = source.device.type == "cpu"
+        chunk = (CHUNK_BYTES if on_cpu else CHUNK_BYTES_OF_DEVICE) // source.element_size()
         if size <= chunk:
-            signs, place = self._signs_for(sign_format, source.device, size)
+            signs, place = self._signs_for(integer, source.device, size)
             move(source, signs.as_strided(source.shape, source.stride(), place), result)
             return result
-        flat, flat_result = (_flat(one) for one in (source, result))
-        for start in range(0, size, chunk):
-            part = slice(start, min(start + chunk, size))
-            signs, place = self._signs_for(sign_format, source.device, part.stop - start)
-            move(flat[part], signs[place : place + part.stop - start], flat_result[part])
+        for part, moved in zip(_flat(source).split(chunk), _flat(result).split(chunk), strict=True):
+            signs, place = self._signs_for(integer, source.device, len(part))
+            move(part, signs.as_strided(part.shape, (1,), place), moved)
         return result
 
     def _signs_for(self, dtype: Any, device: Any, size: int) -> tuple[Any, int]:
@@ -124,33 +121,40 @@ class NoiseSource:
             generator = torch.Generator().manual_seed(self.seed)
             bits = torch.randint(0, 2, (number,), generator=generator, dtype=torch.int8)
             signs = self._signs[dtype, device] = (bits * 2 - 1).to(dtype).to(device)
-        return signs, self._places.randrange(signs.numel() - size + 1)
+        return signs, int(self._places.random() * (signs.numel() - size + 1))
 
     def _steps(self, source: Any, signs: Any, result: Any) -> None:
         """Move by any number of steps, on the encodings: a few passes more."""
         bits = source.view(_INTEGERS[source.element_size()])
-        limits = torch.finfo(source.dtype)
-        largest = torch.tensor(limits.max, dtype=source.dtype).view(bits.dtype).item()
+        largest = _encoding_of_largest(source.dtype)
         # Steps beyond half of all positive numbers would leave the range on both sides.
         steps = min(int(self.amount), largest // 2)
         magnitude = bits & torch.iinfo(bits.dtype).max
         moves = (magnitude > 0) & (magnitude <= largest)
-        # The encoding of a magnitude grows with it, one by one: IEEE 754-2019, 3.4. On the sums near the limits,
-        # which integers do not hold, the differences decide.
         down = (signs < 0) & (magnitude > steps) | (magnitude > largest - steps)
         shift = torch.where(down, -steps, steps).to(bits.dtype) * moves.to(bits.dtype)
         torch.add(bits, shift, out=result.view(bits.dtype))
 
 
 def _one_step(source: Any, signs: Any, result: Any) -> None:
-    """Move by one step in arithmetic: three passes over a chunk that is in cache."""
-    limits = torch.finfo(source.dtype)
-    # Infinity minus infinity is NaN: what is added is bounded, to less than half an ULP of the largest numbers.
-    bound = limits.max / 4
-    torch.clamp(source, -bound, bound, out=result)
-    torch.addcmul(source, result, signs, value=STEP * limits.eps, out=result)
-    # -0 + 0 is +0.
-    torch.copysign(result, source, out=result)
+    """Add a sign to each encoding: that of a magnitude grows with it, one by one (IEEE 754-2019, 3.4)."""
+    integer = _INTEGERS[source.element_size()]
+    bits, moves = source.view(integer), result.view(integer)
+    largest = _encoding_of_largest(source.dtype)
+    torch.abs(source, out=result)
+    # A device is not waited for.
+    if source.device.type != "cpu" or source.numel() == 0 or moves.max().item() >= largest:
+        torch.minimum(moves, largest - moves, out=moves)
+        moves.clamp_(0, 1)
+    else:
+        moves.clamp_(max=1)
+    torch.addcmul(bits, moves, signs, out=moves)
+
+
+@cache
+def _encoding_of_largest(dtype: Any) -> int:
+    largest = torch.tensor(torch.finfo(dtype).max, dtype=dtype)
+    return int(largest.view(_INTEGERS[largest.element_size()]).item())
 
 
 def _flat(tensor: Any) -> Any:
