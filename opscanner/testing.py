@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from opscanner.dynamic.campaign import CampaignSummary, Task, machine_name, release_of, run_campaign
-from opscanner.dynamic.inputs import STRATEGIES
+from opscanner.dynamic.inputs import FURTHER_STRATEGIES, STRATEGIES
 from opscanner.dynamic.laws import check_laws
 from opscanner.dynamic.measure import Plan, measure_task, operator_by_id
 from opscanner.dynamic.verdict import WIDER
@@ -268,7 +268,7 @@ def tasks_of(request: TestRequest, frameworks: Sequence[str]) -> list[Task]:
     for name in request.formats:
         if name not in FORMATS:
             raise UsageError(f"{name!r} is no format that can be tested", f"one of {', '.join(FORMATS)}")
-    known = {strategy.id for strategy in STRATEGIES}
+    known = {strategy.id for strategy in (*STRATEGIES, *FURTHER_STRATEGIES)}
     for name in request.strategies or ():
         if name not in known:
             raise UsageError(f"no input strategy is called {name!r}", f"one of {', '.join(sorted(known))}")

@@ -392,3 +392,14 @@ def test_the_baseline_runs_for_every_operator_of_the_catalog() -> None:
 def test_the_first_batch_is_contiguous() -> None:
     for identifier in SAMPLE:
         assert next(generate(find_operators(identifier)[0], "float16", size="small")).layout == "contiguous"
+
+
+def test_sums_in_formats_as_wide_as_float32_get_values_that_float32_can_add_and_square() -> None:
+    of = operator("x: float (3, 30) in [-5, 5]", "reduction", False)
+    for format_ in ("bfloat16", "float32"):
+        largest = [np.abs(value[np.isfinite(value)]).max() for value in (b.inputs["x"] for b in generate(of, format_))]
+        # 2**15 squares of 2**56 add up to 2**127.
+        assert 2.0**50 < max(largest) <= 2.0**56
+    assert max(np.abs(one.inputs["x"]).max() for one in batches(of, "end_of_range", "bfloat16")) > 2.0**125
+    assert batches(of, "end_of_range", "float16") == []
+    assert batches(operator("x: float (3, 30) in [-5, 5]", "unary", True), "end_of_range", "float32") == []

@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from opscanner.dynamic.inputs.fitting import Arrays, Case
+from opscanner.precision.formats import FORMATS
+from opscanner.precision.layout import layout_of
 
 #: Kinds that move, compare, make or solve: a pattern along an axis tells nothing of them.
 _WITHOUT_SUMS = frozenset(
@@ -17,6 +19,11 @@ _WITHOUT_SUMS = frozenset(
         *("ternary", "n-ary", "elementwise", "optimizer", "quantization", "quantization gradient"),
     }
 )
+
+
+#: The largest value fed to sums in formats that reach as far as float32: 2**15 products of two such values add up to
+#: less than 2**127, so that accumulators in float32 do not overflow. Nobody accumulates bfloat16 or float32 in float64.
+_FITS_FLOAT32 = 2.0**56
 
 
 class Draft(NamedTuple):
@@ -36,6 +43,16 @@ def sums(case: Case) -> bool:
         or (case.growth is not None and bool(case.growth.repeated))
         or (case.operator.kind == "shape gradient" and case.growth is not None)
     )
+
+
+def is_wide(format_: str) -> bool:
+    """True for formats whose largest values a float32 accumulator cannot add or square: bfloat16, float32, float64."""
+    return layout_of(format_).emax >= FORMATS["float32"].emax
+
+
+def largest_fed(case: Case) -> float:
+    """The format's largest value, or less where an operator sums; strategy ``end_of_range`` alone goes beyond."""
+    return _FITS_FLOAT32 if is_wide(case.format_) and sums(case) else layout_of(case.format_).largest
 
 
 def along(case: Case, pattern: Callable[[int], np.ndarray], wanted: int, every: bool = False) -> Iterator[Arrays]:

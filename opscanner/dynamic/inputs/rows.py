@@ -8,9 +8,8 @@ from functools import partial
 import numpy as np
 
 from opscanner.dynamic.inputs.fitting import Case
-from opscanner.dynamic.inputs.patterns import Draft, along, sums
+from opscanner.dynamic.inputs.patterns import Draft, along, largest_fed, sums
 from opscanner.dynamic.inputs.values import inside
-from opscanner.precision.layout import layout_of
 from opscanner.precision.rounding import step
 
 _LOGITS = frozenset({"softmax", "softmax gradient", "loss", "loss gradient", "attention", "attention gradient"})
@@ -21,7 +20,7 @@ def dominant_logit(case: Case) -> Iterator[Draft]:
     """One logit far above the others: its probability is 1 less what is to be measured; and shifts of all of them."""
     if case.operator.kind not in _LOGITS and not case.operator.id.startswith(("softmax", "log")):
         return
-    largest = layout_of(case.format_).largest
+    largest = largest_fed(case)
     for gap in (5.0, 10.0, 16.0, 20.0, 88.0, 104.0, largest / 4):
         held = float(inside(np.array(gap), case.format_))
         yield from _rows(case, partial(_one_apart, 0.0, held), f"one logit of {held:g}, the others 0")
@@ -47,7 +46,7 @@ def rows_of_one(case: Case) -> Iterator[Draft]:
     """A single term along the axis that is summed."""
     if not sums(case) or case.growth is None or not case.growth.free:
         return
-    for value in (-0.7, float(layout_of(case.format_).largest)):
+    for value in (-0.7, largest_fed(case)):
         held = float(inside(np.array(value), case.format_))
         for arrays in along(case, partial(_one_apart, held, held), 1, every=True):
             yield Draft(arrays, f"one term, {held:g}")

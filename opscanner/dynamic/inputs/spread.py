@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from opscanner.dynamic.inputs.fitting import Case
-from opscanner.dynamic.inputs.patterns import Draft, along, filled, sums
+from opscanner.dynamic.inputs.patterns import Draft, along, filled, largest_fed, sums
 from opscanner.dynamic.inputs.values import boundary_values, inside, stratified, subnormals
 from opscanner.precision.formats import FORMATS
 from opscanner.precision.layout import layout_of
@@ -31,6 +31,8 @@ def boundary(case: Case) -> Iterator[Draft]:
             lists = {slot: _shuffled(case, values, _PAIRINGS) for slot in case.slots}
             yield from _listed(case, lists, "boundary values of the format, and cut-offs of kernels, paired at random")
         return
+    most = largest_fed(case)
+    values = values[~np.isfinite(values) | (np.abs(values) <= most)]
     finite = values[np.isfinite(values)]
     moderate = finite[np.abs(finite) <= np.sqrt(layout_of(case.format_).largest) / 16]
     for chosen, which in ((moderate, "of moderate size"), (finite, "that are finite"), (values, "with inf and nan")):
@@ -38,7 +40,10 @@ def boundary(case: Case) -> Iterator[Draft]:
 
 
 def stratified_values(case: Case) -> Iterator[Draft]:
-    """Exponents spread evenly over the format: floats that uniform or normal numbers never reach."""
+    """Exponents spread evenly over the format: floats that uniform or normal numbers never reach.
+
+    For sums in formats as wide as float32, up to what :func:`largest_fed` says.
+    """
     if case.flat and case.slots:
         count = case.size.samples
         lists = {slot: stratified(case.generator, count, case.format_) for slot in case.slots}
@@ -48,7 +53,14 @@ def stratified_values(case: Case) -> Iterator[Draft]:
                 case, _close_exponents(case, count), "exponents spread evenly, those of the inputs close"
             )
         return
-    yield from _filled(case, lambda count: stratified(case.generator, count, case.format_), "exponents spread evenly")
+    most = largest_fed(case)
+
+    def spread(count: int) -> np.ndarray:
+        value = stratified(case.generator, count, case.format_)
+        moved: np.ndarray = np.where(np.abs(value) > most, value * 2.0**-72, value)  # from 2**128 to 2**56, exactly
+        return moved
+
+    yield from _filled(case, spread, "exponents spread evenly")
 
     def near_one(count: int) -> np.ndarray:
         sign = case.generator.choice([-1.0, 1.0], count)

@@ -89,7 +89,13 @@ STRATEGIES: tuple[Strategy, ...] = (
              layouts.empty),
 )  # fmt: skip
 
-_BY_ID = {strategy.id: strategy for strategy in STRATEGIES}
+#: Run when they are asked for by name alone: what they find is no fault of an operator that accumulates in float32.
+FURTHER_STRATEGIES: tuple[Strategy, ...] = (
+    Strategy("end_of_range", "overflow of accumulators that reach no further than the format",
+             f"{_HIGHAM}, 27.8 (norms)", sums.end_of_range),
+)  # fmt: skip
+
+_BY_ID = {strategy.id: strategy for strategy in (*STRATEGIES, *FURTHER_STRATEGIES)}
 
 
 def generate(
@@ -103,7 +109,7 @@ def generate(
     Parameters
     ----------
     strategies : iterable of str, optional
-        Ids of :data:`STRATEGIES`, in the order wanted; all of them otherwise.
+        Ids of :data:`STRATEGIES` or :data:`FURTHER_STRATEGIES`, in the order wanted; all of the former otherwise.
     size : str
         ``small``, ``default`` or ``large`` (:data:`~opscanner.dynamic.inputs.batch.SIZES`).
 
@@ -112,7 +118,7 @@ def generate(
     UsageError
         For a strategy that does not exist.
     """
-    for name in _BY_ID if strategies is None else strategies:
+    for name in (one.id for one in STRATEGIES) if strategies is None else strategies:
         if name not in _BY_ID:
             raise UsageError(f"no input strategy is called {name!r}", f"one of {', '.join(_BY_ID)}")
         case = make_case(operator, format_, name, seed, size)

@@ -8,8 +8,8 @@ from functools import partial
 import numpy as np
 
 from opscanner.dynamic.inputs.fitting import Case
-from opscanner.dynamic.inputs.patterns import Draft, along, filled, sums
-from opscanner.dynamic.inputs.values import inside
+from opscanner.dynamic.inputs.patterns import Draft, along, filled, is_wide, largest_fed, sums
+from opscanner.dynamic.inputs.values import inside, stratified
 from opscanner.precision.formats import FORMATS
 from opscanner.precision.layout import layout_of
 from opscanner.precision.rounding import round_to_format, step
@@ -42,16 +42,38 @@ def one_and_crumbs(case: Case) -> Iterator[Draft]:
 
 def large_mean(case: Case) -> Iterator[Draft]:
     """Equal large terms: the sum passes the format's largest, the mean does not."""
-    for value in dict.fromkeys((1e4, layout_of(case.format_).largest / 4)):
-        held = float(inside(np.array(value), case.format_))
-        for count in (8, case.size.many):
-            yield from _each(
-                case, partial(_full, held), count, f"{held:g} throughout: its sum passes the largest value"
-            )
+    for value in dict.fromkeys((1e4, largest_fed(case) / 4)):
+        yield from _equal(case, value)
 
 
 def squares(case: Case) -> Iterator[Draft]:
-    """Terms whose squares overflow, or vanish, where the root of the mean square does not."""
+    """Terms whose squares overflow, or vanish, where the root of the mean square does not.
+
+    In formats as wide as float32 accumulators overflow likewise: :func:`end_of_range`.
+    """
+    if not is_wide(case.format_):
+        yield from _extreme_squares(case)
+
+
+def end_of_range(case: Case) -> Iterator[Draft]:
+    """Magnitudes whose sums and squares overflow, or vanish, in float32 as well; formats that reach so far alone."""
+    if not (is_wide(case.format_) and sums(case)):
+        return
+    arrays = filled(case, lambda count: stratified(case.generator, count, case.format_), 300)
+    if arrays is not None:
+        yield Draft(arrays, "exponents spread evenly, up to the largest value")
+    yield from _equal(case, layout_of(case.format_).largest / 4)
+    yield from _extreme_squares(case)
+
+
+def _equal(case: Case, value: float) -> Iterator[Draft]:
+    held = float(inside(np.array(value), case.format_))
+    for count in (8, case.size.many):
+        passes = ": its sum passes the largest value" if held * count > layout_of(case.format_).largest else ""
+        yield from _each(case, partial(_full, held), count, f"{held:g} throughout{passes}")
+
+
+def _extreme_squares(case: Case) -> Iterator[Draft]:
     layout = layout_of(case.format_)
     over = float(round_to_format(1.25 * np.exp2((layout.emax + 1) / 2), case.format_))
     under = float(round_to_format(1.25 * np.exp2((layout.emin - layout.precision) / 2 - 1), case.format_))
