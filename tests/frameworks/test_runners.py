@@ -78,6 +78,14 @@ def test_an_output_says_in_which_format_it_came(runner: Runner, framework: str) 
     ]
 
 
+@pytest.mark.parametrize(("format_", "width"), [("float16", 16), ("bfloat16", 16), ("float64", 64)])
+def test_bits_are_integers_as_wide_as_the_format(runner: Runner, framework: str, format_: str, width: int) -> None:
+    call = {"pytorch": "x.view(bits_dtype)", "tensorflow": "raw.Bitcast(input=x, type=bits_dtype)"}[framework]
+    ((name, got),) = runner.evaluate_named(call, {"x": np.array([1.0])}, format_)
+    assert name == f"int{width}"
+    assert got[0] == {"float16": 15 << 10, "bfloat16": 127 << 7, "float64": 1023 << 52}[format_]
+
+
 def test_only_the_devices_that_are_there_are_taken(runner: Runner, framework: str) -> None:
     assert runner.devices()[0] == "cpu"
     with pytest.raises(UsageError, match="no device 'cuda:63' here"):

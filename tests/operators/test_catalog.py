@@ -110,3 +110,8 @@ def test_an_unknown_name_is_answered_with_what_is_spelled_alike() -> None:
     with pytest.raises(UsageError, match="'softmaxx'") as told:
         find_operators("softmaxx")
     assert "softmax" in told.value.hint
+
+
+def test_an_operator_without_a_reference_says_why() -> None:
+    silent = [one.id for one in load_catalog() if not one.reference and not one.note.startswith("none: ")]
+    assert silent == []

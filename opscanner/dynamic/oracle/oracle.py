@@ -163,6 +163,8 @@ class _Evaluation:
         except NoSecondOpinion:
             longs = [None] * len(doubles)
         made = [_agree(double, long, self.format) for double, long in zip(doubles, longs, strict=True)]
+        if any(np.iscomplexobj(value) for value in self.inputs.values()):  # balls are real: there is no third tier
+            return tuple(draft.finish() for draft in made)
         if elementwise and all(output.shape == doubles[0].shape for output in doubles):
             return self._decide_elements(doubles, made, decide_limit)
         return self._decide_all(doubles, made, decide_limit)
@@ -212,7 +214,10 @@ class _Evaluation:
         size = sum(np.asarray(value).size for value in self.inputs.values())
         if any(np.any(draft.untrusted) for draft in made) and size <= limit and not any(d.complex for d in made):
             for precision in PRECISIONS:
-                outputs, doubt = self._balls(precision)
+                try:
+                    outputs, doubt = self._balls(precision)
+                except NoSecondOpinion:  # what is untrusted stays undecided
+                    break
                 if doubt:
                     continue
                 again = [

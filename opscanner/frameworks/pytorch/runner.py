@@ -232,6 +232,7 @@ def _namespace(format_name: str) -> dict[str, Any]:
         "aten": torch.ops.aten,
         "np": np,
         "dtype": getattr(torch, format_name),
+        "bits_dtype": getattr(torch, f"int{8 * getattr(torch, format_name).itemsize}"),
         "grad": _grad,
         "updated": _updated,
         "stepped": _stepped,

@@ -7,7 +7,8 @@ import pytest
 from flint import arb, ctx
 
 from opscanner.dynamic.oracle.balls import from_balls, to_balls
-from opscanner.dynamic.oracle.references import creation, linear, optimizers
+from opscanner.dynamic.oracle.functions import NoSecondOpinion
+from opscanner.dynamic.oracle.references import creation, fourier, linear, optimizers
 
 A = np.array([[0.0, 2.0], [3.0, 4.0]])  # needs a pivot; determinant -6
 
@@ -114,3 +115,21 @@ def test_an_inner_product_in_balls_knows_its_value():
 def test_an_infinite_parameter_without_decay_leaves_the_moments_alone():
     _, m, _ = optimizers.adam(np.array([np.inf]), *one(1, 0, 0), 1, 0.25, (0.5, 0.75), 0.0)
     assert m.tolist() == [0.5]
+
+
+def test_singular_values_and_eigenvalues():
+    # [[3, 0], [4, 5]]: the squares add up to 50 and multiply to 15**2, so 45 and 5. [[2, 1], [1, 2]]: 1 and 3.
+    x = np.stack([np.array([[3.0, 0.0], [4.0, 5.0]]), np.array([[2.0, 1.0], [1.0, 2.0]])])
+    np.testing.assert_allclose(linear.singular_values(x)[0], [math.sqrt(45), math.sqrt(5)], rtol=1e-15)
+    np.testing.assert_allclose(linear.eigenvalues_of_positive(x)[1], [1, 3], rtol=1e-15)
+    np.testing.assert_allclose(linear.singular_values(x[0].astype(np.longdouble))[1] ** 2, 5, rtol=1e-17)
+
+
+def test_angles_moduli_and_the_way_back_from_a_transform():
+    x = np.array([3 + 4j, complex(-1.0, -0.0), 3e200 + 4e200j])
+    np.testing.assert_allclose(fourier.modulus(x), [5, 1, 5e200])
+    assert fourier.angle_of(x)[1] == -math.pi
+    # The transform of [1, 2, 3, 2] is [8, -2, 0, -2], of which the first three say all.
+    np.testing.assert_allclose(fourier.inverse_real_transform(np.array([8, -2, 0j]), (4,)), [1, 2, 3, 2])
+    with pytest.raises(NoSecondOpinion):
+        fourier.modulus(np.array([to_balls(np.array([1.0]))[0]]))

@@ -40,3 +40,21 @@ def _plain(x: Array) -> Array:
     if values.dtype == object:
         raise NoSecondOpinion("there are no complex balls")
     return values
+
+
+def inverse_real_transform(x: Array, sizes: Sequence[int]) -> Array:
+    """Real numbers of ``sizes`` in the last dimensions, from the half of their transform."""
+    values = _plain(x)
+    return np.fft.irfftn(values, s=sizes, axes=range(-len(sizes), 0))
+
+
+def angle_of(x: Array) -> Array:
+    """The angle of complex numbers in [-pi, pi]; its sign is that of the imaginary part, zeros too."""
+    values = _plain(x)
+    return np.arctan2(values.imag, values.real)
+
+
+def modulus(x: Array) -> Array:
+    """The absolute value of complex numbers, without overflow on the way."""
+    values = _plain(x)
+    return np.hypot(values.real, values.imag)

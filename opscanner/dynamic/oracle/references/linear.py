@@ -9,7 +9,7 @@ from __future__ import annotations
 import autograd.numpy as anp
 import numpy as np
 
-from opscanner.dynamic.oracle.functions import log, sigmoid, sqrt, tanh
+from opscanner.dynamic.oracle.functions import NoSecondOpinion, log, sigmoid, sqrt, tanh
 from opscanner.dynamic.oracle.references.arrays import Array, absolute, filled, fixed, signs, where, zeros
 from opscanner.dynamic.oracle.references.normalization import masked_softmax
 from opscanner.dynamic.oracle.references.softmax import softmax
@@ -254,6 +254,41 @@ def matrix_exponential(x: Array, terms: int = 60) -> Array:
         power = matmul(power, x) / number
         parts.append(power)
     return sum_(anp.stack(parts, axis=-1), axis=-1)
+
+
+def singular_values(x: Array, sweeps: int = 12) -> Array:
+    """The singular values of each matrix, falling: of a positive definite one its eigenvalues.
+
+    One-sided Jacobi rotations make all columns orthogonal, whose norms they then are (M. R. Hestenes, Inversion of
+    matrices by biorthogonalization, 1958): in float64 and longdouble; balls would grow with every rotation.
+    """
+    columns = np.array(_without_balls(x))
+    size = columns.shape[-1]
+    for _ in range(sweeps):
+        for p in range(size - 1):
+            for q in range(p + 1, size):
+                left, right = columns[..., p].copy(), columns[..., q].copy()
+                inner = np.sum(left * right, axis=-1)
+                safe = np.where(inner == 0, 1, inner)
+                slope = (np.sum(right * right, axis=-1) - np.sum(left * left, axis=-1)) / (2 * safe)
+                tangent = np.where(slope < 0, -1, 1) / (np.abs(slope) + np.sqrt(1 + slope * slope))
+                tangent = np.where(inner == 0, 0, tangent)[..., None]
+                cosine = 1 / np.sqrt(1 + tangent * tangent)
+                columns[..., p] = cosine * left - cosine * tangent * right
+                columns[..., q] = cosine * tangent * left + cosine * right
+    return -np.sort(-np.sqrt(np.sum(columns * columns, axis=-2)), axis=-1)
+
+
+def eigenvalues_of_positive(x: Array) -> Array:
+    """The eigenvalues of each symmetric positive definite matrix, rising."""
+    return singular_values(x)[..., ::-1]
+
+
+def _without_balls(x: Array) -> Array:
+    values = np.asarray(fixed(x))
+    if values.dtype == object:
+        raise NoSecondOpinion("rotations have no balls")
+    return values
 
 
 def _matrix(rows: list[list[Array]]) -> Array:
