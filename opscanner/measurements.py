@@ -69,6 +69,14 @@ class Measurement:
         no independent oracle.
     worst_inputs : dict
         Name of an input to the value at the worst element, for elementwise operators.
+    batch_number : int
+        Position of the worst element's batch among those of its strategy: makes it again, with operator, format,
+        strategy, seed and size. Of a search, the call that found it (see ``dynamic.measure.remake``).
+    coverage : dict
+        Name of a float input to the share of the format's (sign, exponent) cells that this row's batches fed it:
+        exponents of normal numbers, the subnormals, zero, infinity, each with either sign, and NaN.
+    coverage_in_all : dict
+        The same for all batches of this operator, format and framework that were run together.
     """
 
     operator: str
@@ -109,6 +117,9 @@ class Measurement:
     worst_got: float = 0.0
     worst_inputs: dict[str, Any] = field(default_factory=dict)
     elapsed_s: float = 0.0
+    batch_number: int = 0
+    coverage: dict[str, float] = field(default_factory=dict)
+    coverage_in_all: dict[str, float] = field(default_factory=dict)
 
     def as_texts(self) -> dict[str, str]:
         """The fields as texts, for tables: what holds several values as JSON, None as nothing, floats exactly."""
@@ -124,7 +135,7 @@ class Measurement:
 
     @classmethod
     def from_texts(cls, row: Mapping[str, str]) -> Measurement:
-        """What :meth:`as_texts` gave.
+        """What :meth:`as_texts` gave; without the fields that earlier releases did not write.
 
         Raises
         ------
@@ -133,6 +144,8 @@ class Measurement:
         """
         read: dict[str, Any] = {}
         for one in fields(cls):
+            if one.name in _LATER and one.name not in row:
+                continue
             text = row[one.name]
             read[one.name] = _READERS.get(str(one.type), str)(text)
         return cls(**read)
@@ -145,6 +158,9 @@ class Measurement:
         return row
 
 
+#: Fields that tables of earlier releases lack.
+_LATER = ("batch_number", "coverage", "coverage_in_all")
+
 _READERS: dict[str, Callable[[str], Any]] = {
     "int": int,
     "float": float,
@@ -153,4 +169,5 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "Verdict": Verdict,
     "tuple[float, ...]": lambda text: tuple(json.loads(text)),
     "dict[str, Any]": json.loads,
+    "dict[str, float]": json.loads,
 }

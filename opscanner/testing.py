@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from opscanner.dynamic.batch_trial import EVALUATIONS
 from opscanner.dynamic.campaign import CampaignSummary, Task, machine_name, release_of, run_campaign
-from opscanner.dynamic.inputs import FURTHER_STRATEGIES, STRATEGIES
+from opscanner.dynamic.inputs import FURTHER_STRATEGIES
 from opscanner.dynamic.laws import check_laws
-from opscanner.dynamic.measure import Plan, measure_task, operator_by_id
+from opscanner.dynamic.measure import STRATEGY_IDS, Plan, measure_task, operator_by_id
 from opscanner.dynamic.verdict import WIDER
 from opscanner.errors import OpscannerError, UsageError
 from opscanner.frameworks.runners import FRAMEWORKS, is_installed, runner_of
@@ -49,7 +50,7 @@ class TestRequest:
     strategies : tuple of str or None
         None: all that fit.
     budget : float
-        Scales sizes of inputs and time.
+        Scales sizes of inputs, calls of the search, and time.
     """
 
     __test__ = False  # pytest would take it for a test
@@ -89,11 +90,22 @@ class TestResult:
         counted = ", ".join(f"{number} {name}" for name, number in verdicts.most_common())
         lost = ", ".join(f"{number} {status.value}" for status, number in self.summary.lost.items())
         parts = [f"{len(self.measurements)} measurements in {self.summary.elapsed_s:.0f} s", counted]
+        if fed := self._coverage():
+            parts.append(f"fed {fed:.0%} of signs and exponents")
         if lost:
             parts.append(f"ended otherwise: {lost}")
         if self.summary.interrupted:
             parts.append(f"interrupted by {self.summary.interrupted}: --resume goes on")
         return "; ".join(part for part in parts if part)
+
+    def _coverage(self) -> float:
+        """The mean over operators, formats, frameworks and inputs of the share of (sign, exponent) cells fed."""
+        fed: dict[tuple[str, ...], float] = {}
+        for one in self.measurements:
+            for name, share in one.coverage_in_all.items():
+                key = (one.operator, one.format, one.framework, one.device, name)
+                fed[key] = max(fed.get(key, 0.0), share)
+        return sum(fed.values()) / len(fed) if fed else 0.0
 
 
 def choose_operators(names: Sequence[str], *, everything: bool, backward: bool) -> tuple[Operator, ...]:
@@ -164,7 +176,14 @@ def run_tests(
 
     size = size_of_budget(request.budget)
     time_s = SECONDS_AN_OPERATOR * request.budget
-    function = functools.partial(test_task, size=size, time_s=time_s, cache=request.cache, laws=request.laws)
+    function = functools.partial(
+        test_task,
+        size=size,
+        time_s=time_s,
+        cache=request.cache,
+        laws=request.laws,
+        evaluations=evaluations_of_budget(request.budget),
+    )
     result.summary = run_campaign(
         tasks,
         function,
@@ -179,9 +198,11 @@ def run_tests(
     return result
 
 
-def test_task(task: Task, *, size: str, time_s: float | None, cache: str, laws: bool) -> list[Measurement]:
-    """The rows of a task: every input strategy, and the laws where they are asked for."""
-    rows = measure_task(task, size=size, time_s=time_s, cache=cache)
+def test_task(
+    task: Task, *, size: str, time_s: float | None, cache: str, laws: bool, evaluations: int = EVALUATIONS
+) -> list[Measurement]:
+    """The rows of a task: every input strategy, the search, and the laws where they are asked for."""
+    rows = measure_task(task, size=size, time_s=time_s, cache=cache, evaluations=evaluations)
     if laws:
         plan = Plan(task.frameworks, task.device, None, task.seed, size, time_s, cache)
         rows += check_laws(operator_by_id(task.operator), task.format, plan)
@@ -268,8 +289,8 @@ def tasks_of(request: TestRequest, frameworks: Sequence[str]) -> list[Task]:
     for name in request.formats:
         if name not in FORMATS:
             raise UsageError(f"{name!r} is no format that can be tested", f"one of {', '.join(FORMATS)}")
-    known = {strategy.id for strategy in (*STRATEGIES, *FURTHER_STRATEGIES)}
     for name in request.strategies or ():
+        known = {*STRATEGY_IDS, *(one.id for one in FURTHER_STRATEGIES)}
         if name not in known:
             raise UsageError(f"no input strategy is called {name!r}", f"one of {', '.join(sorted(known))}")
     return [
@@ -279,7 +300,7 @@ def tasks_of(request: TestRequest, frameworks: Sequence[str]) -> list[Task]:
             format=format_,
             device=request.device,
             frameworks=running,
-            strategies=request.strategies or tuple(strategy.id for strategy in STRATEGIES),
+            strategies=request.strategies or STRATEGY_IDS,
             seed=request.seed,
         )
         for operator in request.operators
@@ -291,6 +312,11 @@ def tasks_of(request: TestRequest, frameworks: Sequence[str]) -> list[Task]:
 def size_of_budget(budget: float) -> str:
     """The size of inputs (``dynamic.inputs.batch.SIZES``) that a ``--budget`` stands for."""
     return next(name for least, name in _SIZES if budget >= least)
+
+
+def evaluations_of_budget(budget: float) -> int:
+    """Calls that a search may spend on an operator, format and framework at a ``--budget``."""
+    return max(4, round(EVALUATIONS * budget))
 
 
 def choose_device(device: str, frameworks: Sequence[str]) -> str:

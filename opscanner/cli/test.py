@@ -33,7 +33,7 @@ def _names(context: click.Context, parameter: click.Parameter, value: str) -> tu
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of all random inputs.")
 @click.option(
     "--budget", type=click.FloatRange(min=0.01), default=1.0, show_default=True, metavar="X",
-    help="Scale the number of inputs, and of search trials, by X.",
+    help="Scale the number of inputs, and of calls that the search makes, by X.",
 )  # fmt: skip
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Worker processes.  [default: cores]")
 @click.option("--time-limit", type=float, default=120.0, show_default=True, metavar="S", help="Seconds an operator.")

@@ -7,8 +7,9 @@ Predoo: Precision Testing of Deep Learning Operators, ISSTA 2021); a constant li
 
 from __future__ import annotations
 
+import functools
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,10 +17,9 @@ import numpy as np
 from opscanner.dynamic.inputs.batch import Batch
 from opscanner.dynamic.inputs.derive import inside_domain, with_values
 from opscanner.dynamic.inputs.fitting import Arrays, make_case
-from opscanner.dynamic.inputs.values import boundary_values, exponent_grid, inside, stratified
+from opscanner.dynamic.inputs.values import boundary_values, inside, stratified
 from opscanner.errors import UsageError
 from opscanner.operators.catalog import Operator
-from opscanner.precision.layout import layout_of
 from opscanner.precision.rounding import step
 
 #: What is made as large as possible. For inputs of one shape, elementwise: an array of that many places; else, and for
@@ -27,7 +27,7 @@ from opscanner.precision.rounding import step
 Objective = Callable[[Mapping[str, np.ndarray]], "np.ndarray | float"]
 
 #: Places that climb side by side in an elementwise operator.
-_POPULATION = 2048
+POPULATION = 2048
 #: After so many rounds the lower half starts again from the upper.
 _RESTART = 8
 
@@ -52,6 +52,8 @@ class Found:
     ----------
     inputs : dict of str to ndarray
         All inputs of the operator; of an elementwise one a single place.
+    whole : dict of str to ndarray
+        All places of the call that it was found in.
     score : float
         The objective there; -inf when nothing could be evaluated.
     evaluations : int
@@ -61,6 +63,7 @@ class Found:
     """
 
     inputs: Arrays
+    whole: Arrays
     score: float
     evaluations: int
     history: tuple[tuple[int, float], ...]
@@ -93,19 +96,6 @@ def predoo(
     return _Search(operator, format_, objective, budget, seed, moved).run(seeds)
 
 
-def coverage(batches: Iterable[Batch], operator: Operator, format_: str) -> dict[str, float]:
-    """For each float input the share of the format's (sign, exponent) cells that the batches fed.
-
-    A cell is an exponent of normal numbers, the subnormals, zero, or infinity, with a sign; NaN is one more.
-    """
-    fed: dict[str, set[int]] = {item.name: set() for item in operator.float_inputs}
-    for batch in batches:
-        for name, cells in fed.items():
-            cells |= set(np.unique(_cells(batch.inputs[name], format_)).tolist())
-    every = np.unique(_cells(exponent_grid(format_, 1 << 12), format_)).size
-    return {name: len(cells) / every for name, cells in fed.items()}
-
-
 Move = Callable[[np.random.Generator, np.ndarray, str], np.ndarray]
 
 
@@ -120,6 +110,7 @@ class _Search:
         self._started = time.monotonic()
         self._evaluations = 0
         self._best: Arrays = {}
+        self._whole: Arrays = {}
         self._score = -np.inf
         self._history: list[tuple[int, float]] = []
 
@@ -129,7 +120,7 @@ class _Search:
                 self._climb_places(seeds)
             else:
                 self._climb_arrays(seeds)
-        return Found(self._best, float(self._score), self._evaluations, tuple(self._history))
+        return Found(self._best, self._whole, float(self._score), self._evaluations, tuple(self._history))
 
     def _left(self) -> bool:
         if self._budget.evaluations is not None and self._evaluations >= self._budget.evaluations:
@@ -147,6 +138,7 @@ class _Search:
         top = int(np.argmax(scores))
         if scores[top] > self._score:
             self._score = float(scores[top])
+            self._whole = arrays
             one = slice(top, top + 1)
             self._best = {
                 name: array.ravel()[one].copy() if by_place and array.shape else array.copy()
@@ -158,22 +150,22 @@ class _Search:
     def _climb_places(self, seeds: Sequence[Batch]) -> None:
         """Elementwise: every place of a population climbs by itself."""
         current = self._population(seeds)
-        scores = self._evaluate(current, _POPULATION)
+        scores = self._evaluate(current, POPULATION)
         rounds = 0
         while self._left():
             values = {name: self._move(self._random, current[name], self._format) for name in self._names}
             child = with_values(self._operator, self._format, current, values)
             if child is None:
                 continue
-            allowed = inside_domain(self._operator, child, (_POPULATION,))
+            allowed = inside_domain(self._operator, child, (POPULATION,))
             child = _mixed(allowed, child, current)
-            found = self._evaluate(child, _POPULATION)
+            found = self._evaluate(child, POPULATION)
             better = found >= scores
             current, scores = _mixed(better, child, current), np.where(better, found, scores)
             rounds += 1
             if rounds % _RESTART == 0:
                 order = np.argsort(-scores, kind="stable")
-                half = _POPULATION // 2
+                half = POPULATION // 2
                 source = np.concatenate([order[:half], self._random.permutation(order[:half])])
                 current = {name: array[source] if array.shape else array for name, array in current.items()}
                 scores = scores[source]
@@ -188,13 +180,13 @@ class _Search:
             if not self._left():
                 break
             scores = self._evaluate(flat, count)
-            worst = np.argsort(-scores, kind="stable")[: max(1, _POPULATION // len(usable))]
+            worst = np.argsort(-scores, kind="stable")[: max(1, POPULATION // len(usable))]
             pools.append({name: array[worst] if array.shape else array for name, array in flat.items()})
         joined = {
             name: np.concatenate([pool[name] for pool in pools]) if pools[0][name].shape else pools[0][name]
             for name in pools[0]
         }
-        return {name: np.resize(array, _POPULATION) if array.shape else array for name, array in joined.items()}
+        return {name: np.resize(array, POPULATION) if array.shape else array for name, array in joined.items()}
 
     def _climb_arrays(self, seeds: Sequence[Batch]) -> None:
         """Other operators: the best arrays climb as a whole, some of their values at a time."""
@@ -224,6 +216,9 @@ class _Search:
         return result
 
 
+_boundary_values = functools.cache(boundary_values)  # a list that takes longer to make than all else in a move
+
+
 def _moved(generator: np.random.Generator, values: np.ndarray, format_: str) -> np.ndarray:
     """Each value moved in one of six ways, or left alone."""
     shape = values.shape
@@ -237,7 +232,7 @@ def _moved(generator: np.random.Generator, values: np.ndarray, format_: str) -> 
         step(values, units, format_),
         inside(np.where(np.isnan(shifted), 1.0, shifted), format_),
         -values,
-        generator.choice(boundary_values(format_), shape),
+        generator.choice(_boundary_values(format_), shape),
         stratified(generator, int(np.prod(shape)), format_).reshape(shape),
     ]
     chosen = generator.choice(len(ways), shape, p=[0.2, 0.2, 0.25, 0.15, 0.05, 0.1, 0.05])
@@ -248,16 +243,3 @@ def _moved(generator: np.random.Generator, values: np.ndarray, format_: str) -> 
 def _mixed(where: np.ndarray, first: Arrays, second: Arrays) -> Arrays:
     """Places of the first where it says so, of the second elsewhere."""
     return {name: np.where(where, array, second[name]) if array.shape else array for name, array in first.items()}
-
-
-def _cells(values: np.ndarray, format_: str) -> np.ndarray:
-    """A number for the (sign, exponent) cell of each value."""
-    layout = layout_of(format_)
-    values = np.asarray(values, float).ravel()
-    exponent = np.frexp(np.where(np.isfinite(values), values, 1.0))[1] - 1
-    cell = np.where(exponent < layout.emin, layout.emin - 1, exponent)
-    cell = np.where(values == 0, layout.emin - 2, cell)
-    cell = np.where(np.isinf(values), layout.emax + 1, cell)
-    signed = 2 * (cell - layout.emin + 2) + np.signbit(values)
-    numbers: np.ndarray = np.where(np.isnan(values), -1, signed)
-    return numbers

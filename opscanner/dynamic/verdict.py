@@ -42,6 +42,8 @@ class Judgement:
     ----------
     faulty : numpy.ndarray
         Flat positions of the elements that speak for the verdict, the worst first.
+    excess : numpy.ndarray
+        What a search climbs on, as :func:`excess_ulp` gives it.
     upcast_max_ulp : float or None
         None where the wider format did not run.
     """
@@ -51,6 +53,28 @@ class Judgement:
     beyond_upcast: int
     upcast_max_ulp: float | None
     faulty: np.ndarray
+    excess: np.ndarray
+
+
+@dataclass(frozen=True)
+class _Weighed:
+    """Elements by what is to be said of them; flat arrays."""
+
+    error: np.ndarray
+    decided: np.ndarray
+    severe: np.ndarray
+    beyond: np.ndarray
+    wrong_formula: np.ndarray
+    flushed: np.ndarray
+    lost: np.ndarray
+    over: np.ndarray
+    upcast_max_ulp: float | None
+
+    def excess(self, budget: Budget) -> np.ndarray:
+        found = np.where(self.beyond | (self.error <= budget.ulp), self.error, 0.0)
+        found = np.where(self.severe, np.inf, found)
+        result: np.ndarray = np.where(self.decided, found, np.nan)
+        return result
 
 
 def judge(
@@ -79,6 +103,73 @@ def judge(
         The exact result for inputs whose subnormals are taken as zero.
     """
     errors = summarize_errors(got, reference.values, format_, low=reference.low, undecided=reference.undecided)
+    weighed = _weigh(
+        got,
+        reference,
+        upcast,
+        format_,
+        budget,
+        elementwise=elementwise,
+        terms=terms,
+        flushed_reference=flushed_reference,
+    )
+    error = weighed.error
+    groups = (
+        (Verdict.CLASS_MISMATCH, weighed.severe),
+        (Verdict.BEYOND_UPCAST, weighed.beyond),
+        (Verdict.BEYOND_BUDGET, weighed.wrong_formula),
+        (Verdict.FLUSHED, weighed.flushed),
+        (Verdict.NEAR_ZERO, weighed.lost),
+        (Verdict.INHERENT, weighed.over),
+    )
+    verdict, faulty = _worst(groups, weighed.decided, error)
+    order = np.argsort(-np.where(np.isnan(error[faulty]), np.inf, error[faulty]), kind="stable")
+    return Judgement(
+        verdict, errors, int(weighed.beyond.sum()), weighed.upcast_max_ulp, faulty[order], weighed.excess(budget)
+    )
+
+
+def excess_ulp(
+    got: np.ndarray,
+    reference: Reference,
+    upcast: np.ndarray | None,
+    format_: str,
+    budget: Budget,
+    *,
+    elementwise: bool,
+    terms: float = 1.0,
+    flushed_reference: Reference | None = None,
+) -> np.ndarray:
+    """What a search for faults makes large, for each element of ``got`` (flat); parameters as :func:`judge`'s.
+
+    The error in ULP where it is within the budget, or the next wider format has it right; 0 where it is excused
+    (flushed, lost near zero) or shared by the wider format (a search would find nothing but terms that cancel);
+    infinity for a NaN or infinity that nothing excuses; NaN where the reference is undecided.
+    """
+    weighed = _weigh(
+        got,
+        reference,
+        upcast,
+        format_,
+        budget,
+        elementwise=elementwise,
+        terms=terms,
+        flushed_reference=flushed_reference,
+    )
+    return weighed.excess(budget)
+
+
+def _weigh(
+    got: np.ndarray,
+    reference: Reference,
+    upcast: np.ndarray | None,
+    format_: str,
+    budget: Budget,
+    *,
+    elementwise: bool,
+    terms: float,
+    flushed_reference: Reference | None,
+) -> _Weighed:
     decided = ~np.asarray(reference.undecided, bool).ravel()
     error = ulp_error(got, reference.values, format_, low=reference.low).ravel()
     kinds = mismatch_classes(got, reference.values, format_).ravel() & (Mismatch.NAN | Mismatch.INFINITY)
@@ -100,18 +191,17 @@ def judge(
     lost = over & upcast_right
     flushed &= over
     visible = np.ones(over.size, bool) if elementwise else _visible(error, reference.values, format_, budget)
-    beyond = lost & visible & ~flushed
-    groups = (
-        (Verdict.CLASS_MISMATCH, severe),
-        (Verdict.BEYOND_UPCAST, beyond),
-        (Verdict.BEYOND_BUDGET, over & ~lost & ~flushed & elementwise),
-        (Verdict.FLUSHED, flushed),
-        (Verdict.NEAR_ZERO, lost),
-        (Verdict.INHERENT, over),
+    return _Weighed(
+        error=error,
+        decided=decided,
+        severe=severe,
+        beyond=lost & visible & ~flushed,
+        wrong_formula=over & ~lost & ~flushed & elementwise,
+        flushed=flushed,
+        lost=lost,
+        over=over,
+        upcast_max_ulp=upcast_max,
     )
-    verdict, faulty = _worst(groups, decided, error)
-    order = np.argsort(-np.where(np.isnan(error[faulty]), np.inf, error[faulty]), kind="stable")
-    return Judgement(verdict, errors, int(beyond.sum()), upcast_max, faulty[order])
 
 
 def _flushed(got: np.ndarray, reference: np.ndarray, format_: str, terms: float) -> np.ndarray:

@@ -26,6 +26,7 @@ from sqlalchemy import (
 )
 
 #: Goes up whenever a table, a view or the meaning of a column changes; a database of another version is refused.
+#: Not for what trials add (``schema_trials``): databases get that when something is measured into them.
 SCHEMA_VERSION = 3
 
 metadata = MetaData()

@@ -1,7 +1,8 @@
 """The tables of what was measured: campaigns, a row for each measurement, and the faults that came of them.
 
 They stand beside the graph and refer to nothing in it: a database may hold either alone. A database that was made
-before they were gets them when something is measured (:mod:`opscanner.graph.trial_store`).
+before they were, or before some of their columns were, gets them when something is measured
+(:mod:`opscanner.graph.trial_store`), so that its scans need not be run again.
 """
 
 from __future__ import annotations
@@ -105,6 +106,11 @@ measurement = Table(
     Column("worst_got", String(64), nullable=False, comment="Result there, written the same way."),
     _text("worst_inputs", "Inputs there as JSON: name to value, floats as hexadecimal text, which holds all bits."),
     _number("elapsed_s", "Seconds that the calls took."),
+    _int("batch_number", "Position of the worst element's batch in its strategy; of a search, the call that found it."),
+    _text(
+        "coverage", "Shares of the format's (sign, exponent) cells that were fed, as JSON: name of an input to share."
+    ),
+    _text("coverage_in_all", "The same for all batches of the operator, format and framework together."),
     Index("ix_measurement_campaign", "campaign_id"),
     Index("ix_measurement_operator", "operator", "framework", "format"),
     Index("ix_measurement_verdict", "verdict"),
@@ -147,6 +153,9 @@ fault_measurement = Table(
     sqlite_with_rowid=False,
 )
 
+#: Columns that came after the table, and what they hold in rows of before: a database gets them, as it gets the tables.
+LATER = {"batch_number": "0", "coverage": "'{}'", "coverage_in_all": "'{}'"}
+
 #: In an order in which they can be created.
 TRIALS = (campaign, campaign_task, measurement, fault, fault_measurement)
-__all__ = ["TRIALS", "campaign", "campaign_task", "fault", "fault_measurement", "measurement"]
+__all__ = ["LATER", "TRIALS", "campaign", "campaign_task", "fault", "fault_measurement", "measurement"]

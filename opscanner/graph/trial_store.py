@@ -9,13 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from sqlalchemy import Connection, Select, inspect, select, update
+from sqlalchemy import Column, Connection, Select, inspect, select, update
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.schema import CreateColumn
 
 from opscanner.errors import DatabaseError
 from opscanner.graph import connect, schema, views
 from opscanner.graph.bulk import BulkInsert, largest_ids
-from opscanner.graph.schema_trials import TRIALS, campaign, campaign_task, fault, fault_measurement, measurement
+from opscanner.graph.schema_trials import LATER, TRIALS, campaign, campaign_task, fault, fault_measurement, measurement
 from opscanner.graph.views_trials import FAULTS, MEASUREMENTS
 from opscanner.measurements import Measurement, Status, Verdict
 from opscanner.results import CampaignRow, FaultRow, MeasurementRow
@@ -23,6 +24,7 @@ from opscanner.results import CampaignRow, FaultRow, MeasurementRow
 #: A measurement's inputs at its worst element are kept up to so many characters of JSON.
 _LONGEST_INPUTS = 20_000
 _QUANTILES = ("p50_ulp", "p90_ulp", "p99_ulp", "p999_ulp")
+_SHARES = ("coverage", "coverage_in_all")
 #: Columns whose name is not the field's, or that hold another type.
 _WRITTEN_OTHERWISE = {"elements": "count"}
 
@@ -127,11 +129,23 @@ class TrialStore:
 
 
 def _add_missing(connection: Connection) -> None:
-    """Gives a database of before there were trials their tables and views."""
+    """Gives a database of before there were trials their tables and views, or those columns that it lacks."""
     there = inspect(connection)
     schema.metadata.create_all(connection, tables=list(TRIALS))
     known = set(there.get_view_names())
+    if missing := _missing(connection):
+        for column in missing:
+            kind = CreateColumn(column).compile(dialect=connection.dialect)
+            connection.exec_driver_sql(f"ALTER TABLE measurement ADD COLUMN {kind} DEFAULT {LATER[column.name]}")
+        connection.exec_driver_sql(f"DROP VIEW IF EXISTS {MEASUREMENTS.name}")
+        known.discard(MEASUREMENTS.name)
     views.create_views(connection, [view for view in (MEASUREMENTS, FAULTS) if view.name not in known])
+
+
+def _missing(connection: Connection) -> list[Column[Any]]:
+    """Columns of ``measurement`` that came after a database was made."""
+    there = {column["name"] for column in inspect(connection).get_columns(measurement.name)}
+    return [column for column in measurement.columns if column.name not in there]
 
 
 def differences(
@@ -179,7 +193,9 @@ def find_measurements(
         When nothing was measured into the database.
     """
     campaign_id = _chosen(connection, campaign_id)
-    query = select(measurement).where(measurement.c.campaign_id == campaign_id).order_by(measurement.c.id)
+    missing = {column.name for column in _missing(connection)}
+    known = [column for column in measurement.columns if column.name not in missing]
+    query = select(*known).where(measurement.c.campaign_id == campaign_id).order_by(measurement.c.id)
     for column, value in (
         (measurement.c.operator, operator),
         (measurement.c.framework, framework),
@@ -230,6 +246,8 @@ def _columns(row: Measurement) -> Iterator[Any]:
             value: Any = quantiles.get(name)
         elif name == "worst_inputs":
             value = _inputs_json(row.worst_inputs)
+        elif name in _SHARES:
+            value = _json(getattr(row, name))
         else:
             value = getattr(row, _WRITTEN_OTHERWISE.get(name, name))
         if name in ("status", "verdict"):
@@ -253,6 +271,7 @@ def _measurement(row: Mapping[str, Any]) -> MeasurementRow:
     values["quantiles_ulp"] = tuple(row[name] for name in _QUANTILES if row[name] is not None)
     values["status"], values["verdict"] = Status(row["status"]), Verdict(row["verdict"])
     values["worst_expected"], values["worst_got"] = float(row["worst_expected"]), float(row["worst_got"])
+    values.update((name, json.loads(row[name])) for name in _SHARES if name in row)
     values["worst_inputs"] = {name: _number(value) for name, value in json.loads(row["worst_inputs"]).items()}
     return MeasurementRow(id_, campaign_id, Measurement(**values))
 

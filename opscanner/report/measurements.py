@@ -10,7 +10,7 @@ from opscanner.measurements import Measurement, Status, Verdict
 
 COLUMNS = (
     "operator", "framework", "format", "worst inputs", "max ULP", "mean", "50/90/99/99.9 %", "> 1 ULP", "of",
-    "upcast", "max abs", "max rel", "nan/inf/sign/flush", "at", "expected", "got", "verdict",
+    "upcast", "max abs", "max rel", "nan/inf/sign/flush", "fed", "at", "expected", "got", "verdict",
 )  # fmt: skip
 
 #: Columns of the CSV, which ``Measurement.from_texts`` reads again.
@@ -42,7 +42,7 @@ def rows(measured: Iterable[Measurement]) -> Iterable[Sequence[Any]]:
     """Cells of :data:`COLUMNS`."""
     for one in measured:
         if one.status is not Status.RAN:
-            yield (one.operator, one.framework, one.format, one.strategy, *[""] * 12, one.status.value)
+            yield (one.operator, one.framework, one.format, one.strategy, *[""] * 13, one.status.value)
             continue
         strategy = one.strategy if one.layout == "contiguous" else f"{one.strategy}, {one.layout}"
         yield (
@@ -61,6 +61,7 @@ def rows(measured: Iterable[Measurement]) -> Iterable[Sequence[Any]]:
             "/".join(
                 map(str, (one.nan_mismatches, one.infinity_mismatches, one.sign_mismatches, one.flushed_subnormals))
             ),
+            "/".join(f"{share:.0%}" for share in one.coverage.values()),
             _place(one),
             f"{one.worst_expected:.6g}",
             f"{one.worst_got:.6g}",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from opscanner.dynamic.inputs import Batch, generate
-from opscanner.dynamic.search import Budget, climb, coverage, predoo
+from opscanner.dynamic.search import Budget, climb, predoo
 from opscanner.errors import UsageError
 from opscanner.operators.catalog import Operator
 from opscanner.operators.pairs import parse_inputs
@@ -44,6 +44,9 @@ def test_climbing_finds_what_random_numbers_do_not() -> None:
     every = lost_by_expm1(seeds(of, "exhaustive")[0].inputs).max()
     assert found.score > 0.9 * every > before
     assert found.inputs["x"].size == 1
+    places = lost_by_expm1(found.whole)
+    assert places.size > 1
+    assert (places.max(), found.whole["x"][places.argmax()]) == (found.score, found.inputs["x"][0])
     assert float(lost_by_expm1(found.inputs).max()) == found.score
 
 
@@ -128,11 +131,3 @@ def test_nan_counts_as_nothing_found() -> None:
 def test_a_search_without_budget_is_refused() -> None:
     with pytest.raises(UsageError, match="without budget"):
         Budget()
-
-
-def test_coverage_counts_cells_of_sign_and_exponent() -> None:
-    of = operator("x: float (4) in [-4, 4]")
-    assert coverage(seeds(of, "exhaustive"), of, "float16") == {"x": 1.0}
-    one = Batch("made", {"x": np.array([1.0, 1.5, -2.0, 2.0**-24, 0.0, np.nan])}, "contiguous", "", 0)
-    # float16: 30 exponents, subnormals, zero and infinity, with two signs, and NaN; 1 and 1.5 are one cell
-    assert coverage([one], of, "float16") == {"x": 5 / 67}

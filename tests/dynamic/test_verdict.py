@@ -7,7 +7,7 @@ import pytest
 
 from opscanner.dynamic.budgets import budget_for
 from opscanner.dynamic.oracle.oracle import Reference
-from opscanner.dynamic.verdict import Judgement, judge
+from opscanner.dynamic.verdict import Judgement, excess_ulp, judge
 from opscanner.errors import OpscannerError
 from opscanner.measurements import Verdict
 
@@ -109,3 +109,34 @@ def test_a_result_that_is_right_for_a_zero_is_flushed():
     zeros = Reference(np.array([-np.inf]), np.zeros(1), np.zeros(1, bool), np.full(1, 2, np.uint8), 0.0)
     found = judged([-np.inf], [-90.10913347279589], [-90.0], "bfloat16", flushed_reference=zeros)
     assert found.verdict is Verdict.FLUSHED
+
+
+def climbed_on(got, reference, upcast, *, elementwise=True, undecided=False):
+    values = np.asarray(reference, float)
+    lost = np.full(values.shape, undecided)
+    exact = Reference(values, np.zeros(values.shape), lost, np.full(values.shape, 2, np.uint8), 0.0)
+    budget = budget_for("elementary", "float16")  # 1 ULP, and 2**-10 is one at 1
+    found = excess_ulp(
+        np.asarray(got, float), exact, np.asarray(upcast, float), "float16", budget, elementwise=elementwise
+    )
+    return found.tolist()
+
+
+def test_a_search_climbs_on_errors_that_the_wider_format_does_not_make():
+    assert climbed_on([1 + 2**-8], [1.0], [1.0]) == [4.0]
+    assert climbed_on([1 + 2**-8], [1.0], [1 + 2**-8]) == [0.0]
+
+
+def test_a_search_does_not_climb_on_what_is_no_fault():
+    assert climbed_on([1 + 2**-12], [1.0], [1.0]) == [0.25]  # within the budget: uphill is towards a fault
+    ill_conditioned = climbed_on([1 + 2**-8, 1.0], [1.0, 1.0], [1 + 2**-8, 1.0], elementwise=False)
+    assert ill_conditioned == [0.0, 0.0]
+    near_zero = climbed_on([2**-24, 1.0], [2**-22, 1.0], [2**-22, 1.0], elementwise=False)
+    assert near_zero == [0.0, 0.0]
+    assert np.isnan(climbed_on([1 + 2**-8], [1.0], [1.0], undecided=True)).all()
+
+
+def test_an_unexcused_infinity_is_as_high_as_it_gets():
+    assert climbed_on([np.inf], [1.0], [1.0]) == [np.inf]
+    assert climbed_on([np.nan], [1.0], [1.0]) == [np.inf]
+    assert np.isfinite(climbed_on([np.inf], [1.0], [np.inf])).all()

@@ -60,6 +60,9 @@ WORST = Measurement(
     worst_got=-0.0,
     worst_inputs={"x": -0.000244140625, "n": 3, "y": math.inf, "z": math.nan},
     elapsed_s=0.5,
+    batch_number=3,
+    coverage={"x": 0.25, "y": 1.0},
+    coverage_in_all={"x": 5 / 67, "y": 1.0},
 )
 LOST = dataclasses.replace(
     Measurement(
@@ -267,6 +270,49 @@ def test_a_database_of_before_there_were_trials_is_read_as_ever_and_gets_them_wh
     assert run_query(database, "SELECT COUNT(*) FROM faults").rows == ((0,),)
     assert [row.id for row in api.casts(db=database)] == before
     TrialStore(database).close()
+
+
+def forget_later_columns(database: str) -> None:
+    """Makes a database one of before batches were numbered and coverage was counted."""
+    with sqlite3.connect(database) as connection:
+        ((view,),) = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'measurements'")
+        connection.execute("DROP VIEW measurements")
+        for name in ("batch_number", "coverage", "coverage_in_all"):
+            connection.execute(f"ALTER TABLE measurement DROP COLUMN {name}")
+            view = view.replace(f"measurement.{name}, ", "")
+        connection.execute(view)
+    connection.close()
+
+
+def test_measurements_of_before_batches_were_numbered_are_read_and_get_the_columns_when_something_is_measured(
+    tmp_path: Path,
+) -> None:
+    database = str(tmp_path / "old.sqlite")
+    with TrialStore(database) as store:
+        store.write_task(begun(store), "k", [WORST])
+    forget_later_columns(database)
+    plain = dataclasses.replace(WORST, batch_number=0, coverage={}, coverage_in_all={})
+    with reading(database) as connection:
+        (found,) = find_measurements(connection)
+    assert same(found.measurement, plain)
+    with TrialStore(database) as store:
+        store.write_task(begun(store), "k", [WORST])
+    with reading(database) as connection:
+        rows = [one.measurement for campaign in (1, 2) for one in find_measurements(connection, campaign_id=campaign)]
+    assert list(map(repr, rows)) == [repr(plain), repr(WORST)]
+    assert run_query(database, "SELECT batch_number, coverage FROM measurements ORDER BY id").rows == (
+        (0, "{}"),
+        (3, '{"x":0.25,"y":1.0}'),
+    )
+
+
+def test_a_table_of_before_batches_were_numbered_is_read() -> None:
+    texts = WORST.as_texts()
+    assert same(Measurement.from_texts(texts), WORST)
+    older = {name: text for name, text in texts.items() if name not in ("batch_number", "coverage", "coverage_in_all")}
+    assert Measurement.from_texts(older).coverage == {}
+    with pytest.raises(KeyError):
+        Measurement.from_texts({name: text for name, text in texts.items() if name != "verdict"})
 
 
 def test_a_database_of_something_else_gets_no_tables(tmp_path: Path) -> None:
