@@ -128,7 +128,8 @@ def triplet_margin_loss(anchor: Array, positive: Array, negative: Array, margin:
 
 
 def cosine_similarity(x: Array, y: Array, axis: int, eps: float) -> Array:
-    """``x . y / (max(|x|, eps) max(|y|, eps))``."""
+    """``x . y / (max(|x|, eps) max(|y|, eps))``, both of the shape that they have together; finite inputs."""
+    x, y = x + 0 * y, y + 0 * x
     sizes = [norm(one, 2, axis) for one in (x, y)]
     held = [where(fixed(size) <= eps, eps, size) for size in sizes]
     return total(x * y, axis) / (held[0] * held[1])
