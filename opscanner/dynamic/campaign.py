@@ -12,16 +12,34 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
-from opscanner.dynamic.workers import Ended, Workers
+from opscanner.dynamic.workers import Ended, Work, Workers
 from opscanner.frameworks.runners import FRAMEWORKS
 from opscanner.measurements import Measurement, Status, Verdict
 
 
+class Unit(Work, Protocol):
+    """What a campaign runs: the unit of work, of limits, and of resuming."""
+
+    @property
+    def key(self) -> str:
+        """Tells units of a campaign apart: what is kept of one that is done."""
+
+    def parts(self) -> Sequence[Unit]:
+        """Smaller units that make up this one, for when it is lost; empty when there are none."""
+
+    def lost(self, status: Status, message: str, elapsed_s: float) -> list[Any]:
+        """Rows that say how it ended, of a unit that gave none of its own and has no parts."""
+
+
+_Unit = TypeVar("_Unit", bound=Unit)
+_Row = TypeVar("_Row")
+
+
 @dataclass(frozen=True)
 class Task:
-    """One operator in one format: the unit of work, of limits, and of resuming.
+    """One operator in one format.
 
     Parameters
     ----------
@@ -100,24 +118,26 @@ class CampaignSummary:
 
 
 def run_campaign(
-    tasks: Sequence[Task],
-    function: Callable[[Task], list[Any]],
+    tasks: Sequence[_Unit],
+    function: Callable[[_Unit], list[_Row]],
     *,
     jobs: int,
     time_limit_s: float,
     memory_limit_mib: int | None,
-    on_rows: Callable[[Task, list[Any]], None],
+    on_rows: Callable[[_Unit, list[_Row]], None],
     done: Collection[str] = frozenset(),
     recycle_after: int = 200,
 ) -> CampaignSummary:
     """Runs ``function`` over tasks in worker processes.
 
-    A task that raises, hangs, aborts or outgrows its memory is taken apart, by framework and then by strategy; a part
-    that cannot be taken apart any further becomes rows that say how it ended. Ctrl-C and SIGTERM end a campaign after
-    the rows at hand are given on; a second one ends it at once.
+    A task that raises, hangs, aborts or outgrows its memory is taken apart (a :class:`Task` by framework and then by
+    strategy); a part that cannot be taken apart any further becomes rows that say how it ended. Ctrl-C and SIGTERM end
+    a campaign after the rows at hand are given on; a second one ends it at once.
 
     Parameters
     ----------
+    tasks : sequence of Unit
+        :class:`Task` or any other: what their parts are, ``function`` and ``on_rows`` must take.
     function : callable
         Rows of a task. Workers import it: a function of a module, or a ``functools.partial`` of one.
     memory_limit_mib : int or None
@@ -153,15 +173,15 @@ def run_campaign(
 class _Campaign:
     """What is still to be done, and whose part it is."""
 
-    def __init__(self, on_rows: Callable[[Task, list[Any]], None], done: frozenset[str]) -> None:
+    def __init__(self, on_rows: Callable[[Any, list[Any]], None], done: frozenset[str]) -> None:
         self._on_rows = on_rows
         self._done = done
-        self._whole: dict[str, Task] = {}  # key of a part: the task that it is of
+        self._whole: dict[str, Unit] = {}  # key of a part: the task that it is of
         self._open: Counter[str] = Counter()  # key of a task taken apart: parts that have not ended
-        self.waiting: deque[Task] = deque()
+        self.waiting: deque[Unit] = deque()
         self.summary = CampaignSummary()
 
-    def plan(self, task: Task) -> None:
+    def plan(self, task: Unit) -> None:
         """Puts a task in the queue, or those of its parts that an earlier run has not done."""
         if task.key in self._done:
             self.summary.already_done += 1
@@ -172,7 +192,7 @@ class _Campaign:
 
     def take(self, ended: Ended) -> None:
         """Gives on the rows of a task that ended, or takes it apart."""
-        task: Task = ended.task
+        task: Unit = ended.task
         if ended.status is Status.RAN:
             self._finish(task, ended.rows)
         elif task.parts():
@@ -181,10 +201,10 @@ class _Campaign:
             self.summary.lost[ended.status] += 1
             self._finish(task, task.lost(ended.status, ended.message, ended.elapsed_s))
 
-    def _touched(self, task: Task) -> bool:
+    def _touched(self, task: Unit) -> bool:
         return task.key in self._done or any(map(self._touched, task.parts()))
 
-    def _take_apart(self, task: Task) -> None:
+    def _take_apart(self, task: Unit) -> None:
         left = [part for part in task.parts() if part.key not in self._done]
         for part in left:
             self._whole[part.key] = task
@@ -194,7 +214,7 @@ class _Campaign:
         if not left:
             self._finish(task, [])
 
-    def _finish(self, task: Task, rows: list[Any]) -> None:
+    def _finish(self, task: Unit, rows: list[Any]) -> None:
         self._on_rows(task, rows)
         self.summary.tasks += 1
         self.summary.rows += len(rows)

@@ -19,6 +19,9 @@ FRAMEWORKS = {"pytorch": "torch", "tensorflow": "tensorflow"}
 class Runner(Protocol):
     """What ``opscanner/frameworks/*/runner.py`` offers to those who run operators."""
 
+    #: Operators that compute nothing: what only moves, names or fills.
+    BOOKKEEPING: frozenset[str]
+
     def evaluate(
         self,
         expression: str,
@@ -45,6 +48,14 @@ class Runner(Protocol):
         self, expression: str, inputs: Mapping[str, np.ndarray], format_name: str, *, device: str = "cpu"
     ) -> list[tuple[str, np.ndarray]]:
         """As ``evaluate_named``, through the framework's compiler."""
+
+    def operators_run(self, expression: str, inputs: Mapping[str, np.ndarray], format_name: str) -> tuple[str, ...]:
+        """The framework's operators that an expression runs, in order of first call, :attr:`BOOKKEEPING` too."""
+
+    def backward_operators_run(
+        self, expression: str, inputs: Mapping[str, np.ndarray], format_name: str
+    ) -> tuple[str, ...]:
+        """Those of the backward pass that may round."""
 
     def unsupported(self, error: BaseException) -> str | None:
         """What is missing, when an error says that the framework has no such operator, format, device or layout."""
