@@ -30,7 +30,7 @@ _CLASS_OF_PAIR = {
 OWN = "own float64"
 
 #: Calls that a search spends at ``--budget 1``.
-EVALUATIONS = 16
+EVALUATIONS = 14
 
 
 @dataclass(frozen=True)

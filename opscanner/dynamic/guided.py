@@ -14,6 +14,7 @@ import numpy as np
 from opscanner.dynamic.batch_trial import BatchTrial, Plan
 from opscanner.dynamic.inputs import Batch
 from opscanner.dynamic.inputs.fitting import Arrays, make_case
+from opscanner.dynamic.inputs.patterns import largest_fed
 from opscanner.dynamic.inputs.values import every_value, listable
 from opscanner.dynamic.search import POPULATION, Budget, Found, climb
 from opscanner.errors import OpscannerError
@@ -67,7 +68,8 @@ class Search:
 
     def __init__(self, operator: Operator, format_: str, plan: Plan) -> None:
         self._operator, self._format, self._plan = operator, format_, plan
-        self._flat = make_case(operator, format_, SEARCH, plan.seed, plan.size).flat
+        case = make_case(operator, format_, SEARCH, plan.seed, plan.size)
+        self._flat, self._largest = case.flat, largest_fed(case)
         self._starts: dict[str, list[_Start]] = {}
         self._mismatch: set[str] = set()
 
@@ -130,6 +132,8 @@ class Search:
         return {name: array[chosen] if array.shape else array for name, array in found.whole.items()}
 
     def _objective(self, framework: str, arrays: Mapping[str, np.ndarray]) -> np.ndarray | float:
+        if not self._flat and self._too_large(arrays):
+            return np.nan
         batch = Batch(SEARCH, dict(arrays), "contiguous", "", self._plan.seed)
         try:
             outputs = BatchTrial(self._operator, self._format, self._plan, batch, quickly=True).excess_in(framework)
@@ -139,6 +143,11 @@ class Search:
             outputs = [np.where(np.isinf(one), np.nan, one) for one in outputs]
         scores = self._scores(outputs, self._places(batch.inputs))
         return scores if scores.size else np.nan
+
+    def _too_large(self, arrays: Mapping[str, np.ndarray]) -> bool:
+        """True for values whose sum a float32 accumulator cannot hold, of an operator that sums."""
+        values = (arrays[item.name] for item in self._operator.float_inputs)
+        return any(bool((np.isfinite(one) & (np.abs(one) > self._largest)).any()) for one in values)
 
     def _places(self, inputs: Arrays) -> int:
         return int(inputs[self._operator.float_inputs[0].name].size)
