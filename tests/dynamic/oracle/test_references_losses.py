@@ -68,7 +68,9 @@ def test_distances():
     x, y = np.array([[3.0, 0.0]]), np.array([[0.0, 4.0], [3.0, 0.0]])
     assert losses.cdist(x, y).tolist() == [[5, 0]]
     assert losses.cosine_similarity(x, y[1:], 1, 1e-8).tolist() == [1]
-    assert losses.cosine_similarity(np.array([[5.0]]), np.array([[4.0, 4.0]]), 1, 1e-8)[0] == pytest.approx(1, rel=1e-15)
+    assert losses.cosine_similarity(np.array([[5.0]]), np.array([[4.0, 4.0]]), 1, 1e-8)[0] == pytest.approx(
+        1, rel=1e-15
+    )
 
 
 def test_the_probability_of_one_label_in_two_frames_sums_three_alignments():
