@@ -134,7 +134,7 @@ def widened(to: torch.dtype, *, drawn: torch.dtype | None = None) -> Iterator[No
             torch.set_autocast_enabled(kind, False)
         if widened_dtype(default, to) is to:
             torch.set_default_dtype(to)
-        with _Widening(to, drawn, default):
+        with Widening(to, drawn, default):
             yield
     finally:
         torch.set_default_dtype(default)
@@ -144,18 +144,25 @@ def widened(to: torch.dtype, *, drawn: torch.dtype | None = None) -> Iterator[No
             torch.clear_autocast_cache()
 
 
-class _Widening(TorchDispatchMode):  # type: ignore[misc]
-    """The mode behind :func:`widened`."""
+class Widening(TorchDispatchMode):  # type: ignore[misc]
+    """The mode behind :func:`widened`, without what that does to the default format and to autocast.
+
+    Attributes
+    ----------
+    is_active : bool
+        While False, operators are called as they are.
+    """
 
     def __init__(self, to: torch.dtype, drawn: torch.dtype | None, default: torch.dtype) -> None:
         super().__init__()
+        self.is_active = True
         self._to = to
         self._drawn = drawn
         self._default = default
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if not isinstance(func, torch._ops.OpOverload):
+        if not self.is_active or not isinstance(func, torch._ops.OpOverload):
             return func(*args, **kwargs)
         name = base_name(func)
         try:
@@ -313,15 +320,20 @@ def run_wide(
     cast = _once(lambda one: _cast_copy(one, to))
     wide_state = {name: cast(one) for name, one in state.items()}
     given = _pytree.tree_leaves((args, kwargs))
-    drawn = _format_drawn([*state.values(), *(one for one in given if isinstance(one, torch.Tensor))], to)
+    drawn = format_of_most([*state.values(), *(one for one in given if isinstance(one, torch.Tensor))], to)
     wide_args, wide_kwargs = _pytree.tree_map_only(torch.Tensor, cast, (tuple(args), kwargs))
     devices = sorted({one.device.index for one in [*state.values(), *given]
                       if isinstance(one, torch.Tensor) and one.device.type == "cuda"})  # fmt: skip
-    with torch.no_grad(), torch.random.fork_rng(devices=devices), _hooks(module, own_hooks), widened(to, drawn=drawn):
+    with (
+        torch.no_grad(),
+        torch.random.fork_rng(devices=devices),
+        hooks_aside(module, own_hooks),
+        widened(to, drawn=drawn),
+    ):
         if module is None:
             result = function_or_module(*wide_args, **wide_kwargs)
         else:
-            with _flat_weights_kept(module, wide_state):
+            with flat_weights_kept(module, wide_state):
                 result = torch.func.functional_call(module, wide_state, wide_args, wide_kwargs)
     return _pytree.tree_map_only(torch.Tensor, lambda one: one.detach().to(widened_dtype(one.dtype, to)), result)
 
@@ -350,14 +362,15 @@ def _once(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Ten
     return changed
 
 
-def _format_drawn(tensors: Sequence[torch.Tensor], to: torch.dtype) -> torch.dtype | None:
+def format_of_most(tensors: Sequence[torch.Tensor], to: torch.dtype) -> torch.dtype | None:
     """The narrow format that most elements have; None where there is none, or no real one."""
     elements: dict[torch.dtype, int] = {}
     for one in tensors:
         if one.is_floating_point() and widened_dtype(one.dtype, to) is to and one.dtype is not to:
             elements[one.dtype] = elements.get(one.dtype, 0) + one.numel()
     elements = {dtype: count for dtype, count in elements.items() if dtype.itemsize > 1}
-    return max(elements, key=lambda dtype: elements[dtype]) if elements else None
+    # That of the fewest bits among equals, whatever the order.
+    return max(elements, key=lambda dtype: (elements[dtype], -dtype.itemsize, name_of(dtype)), default=None)
 
 
 _HOOKS_FOR_ALL = ("_global_forward_pre_hooks", "_global_forward_hooks", "_global_forward_hooks_always_called")
@@ -365,7 +378,7 @@ _HOOKS_OF_ONE = ("_forward_pre_hooks", "_forward_hooks", "_forward_hooks_always_
 
 
 @contextmanager
-def _hooks(module: torch.nn.Module | None, own_hooks: bool) -> Iterator[None]:
+def hooks_aside(module: torch.nn.Module | None, own_hooks: bool) -> Iterator[None]:
     """Hooks for all modules put aside, and a module's own ones too where they are not wanted."""
     holders: list[tuple[Any, str]] = [(module_hooks, name) for name in _HOOKS_FOR_ALL]
     if module is not None and not own_hooks:
@@ -381,7 +394,7 @@ def _hooks(module: torch.nn.Module | None, own_hooks: bool) -> Iterator[None]:
 
 
 @contextmanager
-def _flat_weights_kept(module: torch.nn.Module, wide_state: Mapping[str, torch.Tensor]) -> Iterator[None]:
+def flat_weights_kept(module: torch.nn.Module, wide_state: Mapping[str, torch.Tensor]) -> Iterator[None]:
     """Recurrent layers keep a list of their weights, which ``functional_call`` does not exchange."""
     aside = []
     try:
