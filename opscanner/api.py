@@ -59,6 +59,7 @@ from opscanner.summary import RESERVED_NAME, open_summary, write_summary
 if TYPE_CHECKING:
     import networkx
 
+    from opscanner.dynamic.fault_stories import NotShown
     from opscanner.dynamic.study import StudyRow
     from opscanner.dynamic.study_strategies import StrategyRow
     from opscanner.measurements import Measurement
@@ -720,9 +721,10 @@ def faults(
     operators: Sequence[str] = (),
     jobs: int | None = None,
     time_limit_s: float = 120.0,
+    scale: float = 1.0,
     db: str | None = None,
     progress: Callable[[str], None] = lambda text: None,
-) -> tuple[list[FaultReport], int]:
+) -> tuple[list[FaultReport], list[NotShown]]:
     """Faults of a campaign by cause, each made small, explained and shown by a script that ran; they are stored too.
 
     Scans in the database explain them; for a framework that it holds no scan of, the summary that comes with opscanner.
@@ -733,13 +735,16 @@ def faults(
         The last one by default.
     operators : sequence of str
         Ids of the catalog; all by default.
+    scale : float
+        So many times the usual number of trials to make each input small.
 
     Returns
     -------
     reports : list of FaultReport
-        Causes of most faults first.
-    lost : int
-        Operators, formats and verdicts whose reduction crashed, hung or raised.
+        Causes that are known first, of these the ones of most operators.
+    lost : list of NotShown
+        Operators, formats and verdicts of which no fault was made, and why: making them small crashed or hung, they did
+        not show again, nothing independent says what is right, or no input strategy makes their inputs.
 
     Raises
     ------
@@ -749,7 +754,6 @@ def faults(
         When nothing that is asked for is a fault.
     """
     from opscanner.fault_reports import report_faults
-    from opscanner.testing import cache_folder
 
     database = database_name(_writable(db))
     return report_faults(
@@ -760,7 +764,7 @@ def faults(
         operators=operators,
         jobs=jobs,
         time_limit_s=time_limit_s,
-        cache=cache_folder(Path(default_cache_dir())),
+        scale=scale,
         progress=progress,
     )
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from opscanner.dynamic.fault_kinds import Kind
 from opscanner.dynamic.fault_script import run_script
-from opscanner.dynamic.faults import Fault, Story, fault_tasks, find_faults, group_faults
+from opscanner.dynamic.fault_shrinking import TRIALS
+from opscanner.dynamic.fault_stories import Fault, NotShown, Story, group_faults
+from opscanner.dynamic.faults import fault_tasks, find_faults
 from opscanner.errors import UsageError
 from opscanner.graph.queries import reading
 from opscanner.graph.trial_store import TrialStore, campaigns, find_measurements
@@ -31,15 +34,17 @@ def report_faults(
     operators: Sequence[str] = (),
     jobs: int | None = None,
     time_limit_s: float = 120.0,
-    cache: str = "",
+    scale: float = 1.0,
     progress: Callable[[str], None] = lambda text: None,
-) -> tuple[list[FaultReport], int]:
-    """Reports of a campaign's faults, kept in the database too, and how many measurements could not be made small.
+) -> tuple[list[FaultReport], list[NotShown]]:
+    """Reports of a campaign's faults, kept in the database too, and the faulty measurements that gave none.
 
     Parameters
     ----------
     scans : sequence of str
         Databases that may hold scans, the first that explains a kernel is believed.
+    scale : float
+        So many times the usual number of trials to make each input small.
 
     Raises
     ------
@@ -58,20 +63,22 @@ def report_faults(
     if not faulty:
         raise UsageError(f"campaign {campaign_id} holds no faulty measurement of what is asked for", "opscanner test")
     size = size_of_budget(float(known[campaign_id].options.get("budget", 1.0)))
-    tasks = fault_tasks([row.measurement for row in faulty], size=size, cache=cache)
+    trials = max(1, round(TRIALS * scale))
+    tasks, left = fault_tasks([row.measurement for row in faulty], size=size, trials=trials)
     progress(f"{len(faulty)} faulty measurements, {len(tasks)} operators, formats and verdicts to make small")
-    faults, lost = find_faults(
-        tasks, jobs=jobs or len(os.sched_getaffinity(0)), time_limit_s=time_limit_s, progress=progress
-    )
+    workers = jobs or len(os.sched_getaffinity(0))
+    faults, lost = find_faults(tasks, jobs=workers, time_limit_s=time_limit_s, progress=progress)
     explained = _explained(scans, faults)
     stories = group_faults(faults, lambda fault: _places(fault, explained))
-    reports = [_report(story, faulty, explained) for story in stories]
+    progress(f"{len(faults)} faults of {len(stories)} causes; running their scripts")
+    with ThreadPoolExecutor(workers) as pool:  # a script is a process of its own
+        reports = list(pool.map(lambda story: _report(story, faulty, explained), stories))
     again = {(fault.operator, fault.framework, fault.format) for fault in faults}
     kept = [row for row in former if (row.operator, row.framework, row.format) not in again]
     written = [_row(story, fault, faulty, explained) for story in stories for fault in story.faults]
     with TrialStore(database) as store:
         store.write_faults(campaign_id, [*kept, *written])
-    return reports, lost
+    return reports, [*lost, *left]
 
 
 def _explained(scans: Sequence[str], faults: Sequence[Fault]) -> _Found:

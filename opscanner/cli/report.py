@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from pathlib import Path
 
@@ -23,6 +24,10 @@ def command() -> None:
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Worker processes.  [default: cores]")
 @click.option("--time-limit", type=float, default=120.0, show_default=True, metavar="S", help="Seconds a reduction.")
 @click.option(
+    "--scale", type=click.FloatRange(min=0, min_open=True), default=1.0, show_default=True, metavar="X",
+    help="So many times the usual number of trials to make an input small.",
+)  # fmt: skip
+@click.option(
     "--format", "format_", type=click.Choice(("markdown", "table", "json", "csv")), default="markdown",
     show_default=True, help="Output format.",
 )  # fmt: skip
@@ -34,6 +39,7 @@ def faults(
     output: str | None,
     jobs: int | None,
     time_limit: float,
+    scale: float,
     format_: str,
     db: str | None,
 ) -> int:
@@ -47,6 +53,7 @@ def faults(
         operators=operators,
         jobs=jobs,
         time_limit_s=time_limit,
+        scale=scale,
         db=db,
         progress=lambda text: click.echo(text, err=True),
     )
@@ -61,6 +68,9 @@ def faults(
             report.render_markdown(one, sys.stdout)
     else:
         render(format_, report.COLUMNS, report.rows(found), (report.as_json(one) for one in found))
+    for why, rows in itertools.groupby(sorted(lost, key=lambda one: one.why), key=lambda one: one.why):
+        named = [f"{one.operator} ({one.framework} {one.format})" for one in rows]
+        click.echo(f"{len(named)} {why}: {', '.join(dict.fromkeys(named))}", err=True)
     faults_in_all = sum(len(one.story.faults) for one in found)
-    click.echo(f"{faults_in_all} faults of {len(found)} causes; {lost} could not be made small", err=True)
+    click.echo(f"{faults_in_all} faults of {len(found)} causes; {len(lost)} faulty measurements gave none", err=True)
     return 3 if lost or any(one.run.code != 1 for one in found) else 0

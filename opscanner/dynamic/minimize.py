@@ -21,6 +21,8 @@ Fails = Callable[[Mapping[str, np.ndarray]], bool]
 
 #: Arrays with more elements are simplified by halves alone, not element by element.
 _SINGLY = 64
+#: So many elements make a call count once more.
+_ELEMENTS_A_TRIAL = 2000
 
 
 def minimize(
@@ -29,6 +31,8 @@ def minimize(
     format_: str = "float64",
     operator: Operator | None = None,
     trials: int = 1000,
+    *,
+    shapes_kept: bool = False,
 ) -> Arrays:
     """The smallest and simplest inputs found on which ``fails`` still holds.
 
@@ -43,7 +47,10 @@ def minimize(
     operator : Operator, optional
         Then expressions of inputs follow the inputs, and the operator's domain holds.
     trials : int
-        The most calls; what was found until then is returned.
+        The most calls; what was found until then is returned. A call on more than 2,000 elements counts as several, so
+        that the work is bounded, and by nothing that differs between machines.
+    shapes_kept : bool
+        Only values change.
 
     Notes
     -----
@@ -60,7 +67,8 @@ def minimize(
     before = -1
     while search.accepted != before and search.left():
         before = search.accepted
-        search.shorten()
+        if not shapes_kept:
+            search.shorten()
         search.simplify()
     return search.current
 
@@ -92,7 +100,9 @@ class _Minimizer:
             array = self.current[name]
             plain = [0.0, 1.0, *(float(array.ravel()[place]) for place in (0, -1) if array.size)]
             if array.size > 1:
-                any(self._try_values(name, np.full(array.shape, value)) for value in plain)
+                # An array of one value already only takes a simpler one: zeros and ones in turn would never end.
+                held = plain.index(plain[2]) if (array == plain[2]).all() else len(plain)
+                any(self._try_values(name, np.full(array.shape, value)) for value in plain[:held])
             self._simplify_parts(name)
 
     def _axes_of(self, size: int) -> list[tuple[str, int]]:
@@ -107,7 +117,8 @@ class _Minimizer:
         """Delta debugging over the positions of axes that share them; True when any could go."""
         kept, parts = list(range(size)), 2
         shorter = False
-        while len(kept) > 1 and self.left():
+        reserve = self._trials // 2  # for the other axes, and for the values: zeros let axes be cut in the next round
+        while len(kept) > 1 and self._trials > reserve:
             chunks = _chunks(kept, parts)
             candidates = [*chunks, *(_without(kept, chunk) for chunk in chunks if parts > 2)]
             found = next((one for one in candidates if one and self._try_positions(axes, one, kept)), None)
@@ -171,7 +182,7 @@ class _Minimizer:
                 )
             if candidate is None or not self._allowed(candidate):
                 return False
-        self._trials -= 1
+        self._trials -= 1 + sum(array.size for array in arrays.values()) // _ELEMENTS_A_TRIAL
         try:
             failed = bool(self._fails(candidate or arrays))
         except Exception:  # noqa: BLE001  (one of the three places: what a trial raises is its result)

@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from opscanner.dynamic.fault_kinds import Kind
 from opscanner.dynamic.fault_script import ScriptRun, bits_of
-from opscanner.dynamic.faults import Fault, Story
+from opscanner.dynamic.fault_stories import Fault, Story
 from opscanner.dynamic.verdict import WIDER
 from opscanner.measurements import Measurement
 from opscanner.operators.explanations import Explanation
@@ -30,6 +30,8 @@ _WRONG = {
     Kind.CANCELLATION: "A value was rounded to the storage format before it cancels with another.",
     Kind.WRONG_FORMULA: "The formula itself loses the result: the next wider format errs as much.",
     Kind.ROUNDED_INSIDE: "Something inside is rounded to the storage format.",
+    Kind.COMPOSED: "It is made of several operators, and what one hands to the next is rounded to the storage format.",
+    Kind.END_OF_RANGE: "Partial sums leave the range of float32 in the order in which they are added.",
 }
 _FIX = {
     Kind.LAYOUT: "Let both paths convert, compute and round alike.",
@@ -41,6 +43,23 @@ _FIX = {
     Kind.CANCELLATION: "Convert to {wider} before the subtraction, and round once.",
     Kind.WRONG_FORMULA: "A formula that does not cancel or overflow; a wider format alone does not help.",
     Kind.ROUNDED_INSIDE: "Convert to {wider}, compute there, and round once.",
+    Kind.COMPOSED: "Convert to {wider} before the first operator, and round after the last.",
+    Kind.END_OF_RANGE: "Perhaps none: it takes values at the end of the range, and an order of adding that suits them.",
+}
+
+
+_TITLE = {
+    Kind.LAYOUT: "errs in {formats} for {layout} inputs alone",
+    Kind.SIZE: "errs in {formats} by the number of elements",
+    Kind.ACCUMULATION: "adds up in {formats}",
+    Kind.FORMULA: "computes `{formula}` in {formats} at every step",
+    Kind.RANGE: "leaves the range of {formats} on the way",
+    Kind.FLUSHED: "flushes subnormals in {formats}",
+    Kind.CANCELLATION: "rounds to {formats} before it subtracts",
+    Kind.WRONG_FORMULA: "is as wrong in {wider} as in {formats}",
+    Kind.ROUNDED_INSIDE: "is less accurate in {formats} than {wider} rounded once",
+    Kind.COMPOSED: "rounds to {formats} between its steps",
+    Kind.END_OF_RANGE: "overflows at the end of the range of {formats}",
 }
 
 
@@ -65,11 +84,18 @@ class FaultReport:
 
     @property
     def title(self) -> str:
-        """For the page and the issue."""
+        """For the page and the issue: who, what, in which formats, and what comes of it."""
         story, first = self.story, self.story.faults[0]
-        formats = ", ".join(sorted({one.format for one in story.faults}))
-        what = f"{first.cause.formula} in the storage format" if first.cause.formula else story.kind.value
-        return f"{_PROJECT[first.framework]} {story.core}: {what} ({formats}, {first.device})"
+        formats = " and ".join(sorted({one.format for one in story.faults}))
+        what = _TITLE[story.kind].format(
+            formats=formats, formula=first.cause.formula, layout=first.layout, wider=WIDER[first.format]
+        )
+        seen = f"{_number(first.got)} where {_number(first.expected)} is right"
+        device = first.device.upper() if first.device == "cpu" else first.device
+        name = story.core
+        if name.endswith("_grad") and name not in first.kernels:  # the catalog's name for a gradient, not theirs
+            name = f"gradient of {name.removesuffix('_grad')}"
+        return f"{_PROJECT[first.framework]} {name} {what} on {device}: {seen}"
 
     @property
     def file_name(self) -> str:

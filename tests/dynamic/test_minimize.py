@@ -142,3 +142,23 @@ def test_the_result_fails_is_of_the_format_and_no_larger(values: list[float], fo
     assert fails({"x": small})
     assert small.size == 1
     np.testing.assert_array_equal(round_to_format(small, format_), small)
+
+
+def test_a_large_input_costs_more_trials_than_a_small_one() -> None:
+    asked = 0
+
+    def fails(arrays: Inputs) -> bool:
+        nonlocal asked
+        asked += 1
+        return False
+
+    minimize({"x": np.full(10_000, 0.3)}, fails, trials=60)
+    assert asked <= 60  # a half counts 1 + 5000 // 2000 = 3
+    large, asked = asked, 0
+    minimize({"x": np.linspace(0.1, 0.9, 50)}, fails, trials=60)
+    assert asked > large
+
+
+def test_shapes_that_are_to_be_kept_are_kept() -> None:
+    kept = minimize({"x": np.array([[3.7, 250.11], [1.3, 0.0]])}, lambda arrays: True, shapes_kept=True)
+    assert kept["x"].tolist() == [[0.0, 0.0], [0.0, 0.0]]

@@ -8,7 +8,7 @@ import numpy as np
 
 from opscanner.dynamic.fault_kinds import Cause, Kind
 from opscanner.dynamic.fault_script import ScriptRun
-from opscanner.dynamic.faults import Fault, Story
+from opscanner.dynamic.fault_stories import Fault, Story
 from opscanner.measurements import Measurement, Status, Verdict
 from opscanner.operators.explanations import Explanation
 from opscanner.report.faults import FaultReport, as_json, render_markdown
@@ -41,7 +41,7 @@ def page(*found: Explanation) -> str:
 
 def test_a_page_says_what_is_wrong_with_values_and_bits():
     text = page()
-    assert text.startswith("# TensorFlow Cumsum: accumulates in the storage format (bfloat16, cpu)\n")
+    assert text.startswith("# TensorFlow Cumsum adds up in bfloat16 on CPU: 256 where 260 is right\n")
     assert "gives 256 for 5 input values where 260 is right, 2 ULP off" in text
     assert "260 (0x4382)" in text
     assert "256 (0x4380)" in text
