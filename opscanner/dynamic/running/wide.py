@@ -126,10 +126,12 @@ def widened(to: torch.dtype, *, drawn: torch.dtype | None = None) -> Iterator[No
         raise UsageError(f"{to} is no real floating-point format to compute in", "torch.float32 or torch.float64")
     default = torch.get_default_dtype()
     devices = [kind for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind)]
+    cached = torch.is_autocast_cache_enabled()
     try:
-        if devices:
-            # A weight that autocast has cast to a narrow format for the plain run must not be found again here.
-            torch.clear_autocast_cache()
+        # A weight that autocast has cast to a narrow format for the plain run must not be found here, nor one that is
+        # cast here there. What is kept stays: a weight used before and after is cast once, as in the plain run, and
+        # the gradients of its uses are summed in the narrow format.
+        torch.set_autocast_cache_enabled(False)
         for kind in devices:
             torch.set_autocast_enabled(kind, False)
         if widened_dtype(default, to) is to:
@@ -140,8 +142,7 @@ def widened(to: torch.dtype, *, drawn: torch.dtype | None = None) -> Iterator[No
         torch.set_default_dtype(default)
         for kind in devices:
             torch.set_autocast_enabled(kind, True)
-        if devices:
-            torch.clear_autocast_cache()
+        torch.set_autocast_cache_enabled(cached)
 
 
 class Widening(TorchDispatchMode):  # type: ignore[misc]
