@@ -143,7 +143,7 @@ def compare(first: Any, second: Any, format_: str | None = None, *, tolerance: f
         part = slice(start, min(start + chunk, size))
         tally.add(flat_first[part].to(torch.float64), flat_second[part].to(torch.float64), start)
     place, values = tally.worst()
-    index = tuple(int(at) for at in torch.unravel_index(torch.tensor(place), shape)) if place >= 0 else ()
+    index = _unraveled(place, shape) if place >= 0 else ()
     return Comparison(
         format=name,
         elements=size,
@@ -241,12 +241,23 @@ class _Tally:
 
     def scaled_ulp(self) -> float:
         """The largest difference in ULP of the largest reference."""
-        unit = float(self._units(torch.tensor([self.largest], dtype=torch.float64)))
-        return self.absolute / unit
+        if self.layout is None:
+            return self.absolute
+        exponent = min(max(math.frexp(self.largest)[1] - 1, self.layout.emin), self.layout.emax)
+        return self.absolute / math.ldexp(1.0, exponent - self.layout.precision + 1)
 
     def worst(self) -> tuple[int, tuple[float, float]]:
         """Where the worst element lies among all, and its two values; -1 and NaN for no element."""
         return self._mismatch or self._by_relative or self._by_absolute or (-1, (NAN, NAN))
+
+
+def _unraveled(place: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The index of an element by its place in the order of rows; of a part of a complex number, that of the number."""
+    index = []
+    for length in reversed(shape):
+        place, at = divmod(place, length)
+        index.append(at)
+    return tuple(reversed(index))
 
 
 def _place(values: Any, worst: float, first: Any, second: Any, start: int) -> tuple[int, tuple[float, float]]:
