@@ -161,7 +161,8 @@ def _error_of_special(
     error = np.minimum(np.abs((quarter_got - quarter_reference) - quarter_low) / unit * 4.0, LARGEST_FLOAT64)
     error = np.where(got_over & reference_over, np.where(opposite, np.nan, 0.0), error)
     if layout.overflow is Overflow.NAN:
-        got_nan, error = got_nan & ~reference_over, np.where(got_nan & reference_over, 0.0, error)
+        right = reference_over & (got_nan | _saturates(got, high, layout))
+        got_nan, error = got_nan & ~reference_over, np.where(right, 0.0, error)
     answer: np.ndarray = np.where(got_nan | reference_nan, np.where(got_nan & reference_nan, 0.0, np.nan), error)
     return answer
 
@@ -208,8 +209,8 @@ def _distance_of_chunk(first: np.ndarray, second: np.ndarray, layout: Layout) ->
 def mismatch_classes(got: Any, reference: Any, format_: str, low: Any = None) -> np.ndarray:
     """In which ways each result differs in kind from its reference rounded to the format: :class:`Mismatch` bits.
 
-    In formats that overflow to NaN, NaN is right for a reference beyond the largest, a finite result there is an
-    :attr:`~Mismatch.INFINITY`, and an infinite result counts as NaN.
+    In formats that overflow to NaN, NaN is right for a reference beyond the largest, and so is the largest value of its
+    sign; another finite result there is an :attr:`~Mismatch.INFINITY`, and an infinite result counts as NaN.
 
     Returns
     -------
@@ -222,7 +223,8 @@ def mismatch_classes(got: Any, reference: Any, format_: str, low: Any = None) ->
     if layout.overflow is Overflow.NAN:
         overflows = np.isnan(expected) & ~np.isnan(high)
         expected = np.where(overflows, np.copysign(np.inf, high), expected)
-        got = np.where(np.isnan(got) & overflows, expected, np.where(np.isinf(got) & ~overflows, np.nan, got))
+        right = overflows & (np.isnan(got) | _saturates(got, high, layout))
+        got = np.where(right, expected, np.where(np.isinf(got) & ~overflows, np.nan, got))
     nan_got, nan_expected = np.isnan(got), np.isnan(expected)
     infinite_got, infinite_expected = np.isinf(got), np.isinf(expected)
     zero_got, zero_expected = got == 0, expected == 0
@@ -239,6 +241,16 @@ def mismatch_classes(got: Any, reference: Any, format_: str, low: Any = None) ->
     )
     answer: np.ndarray = np.asarray(flags, dtype=np.uint8)
     return answer
+
+
+def _saturates(got: np.ndarray, high: np.ndarray, layout: Layout) -> np.ndarray:
+    """Where a result is the largest value of the reference's sign.
+
+    A conversion to a format without infinities may give it instead of NaN: the saturating mode of the OCP 8-bit
+    floating point specification (OFP8, revision 1.0), which torch's CPU kernels take for float8_e4m3fn.
+    """
+    found: np.ndarray = got == np.copysign(layout.largest, high)
+    return found
 
 
 def _as_float64(values: Any) -> np.ndarray:

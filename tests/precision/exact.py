@@ -68,7 +68,7 @@ def error(got: float, reference: Fraction | float, name: str) -> float:
     positive = reference > 0
     over = isinstance(reference, float) or isinstance(rounded(reference, name), float)
     if over and overflow == "nan":
-        if math.isnan(got):
+        if math.isnan(got) or got == (largest if positive else -largest):  # OFP8: both modes of conversion
             return 0.0
     elif overflow == "largest" and (isinstance(reference, float) or abs(reference) >= beyond - ulp(largest, name) / 2):
         over, reference = True, largest if positive else -largest

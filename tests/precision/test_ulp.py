@@ -151,7 +151,8 @@ def test_overflow_is_decided_below_float64s_last_bit() -> None:
     assert ulp_error(math.inf, 65520.0, "float16", -1e-20).item() == 0.5
     # 464 is e4m3fn's tie and stays 448, the even one.
     assert ulp_error(448.0, 464.0, "float8_e4m3fn").item() == 0.5
-    assert ulp_error(448.0, 464.0, "float8_e4m3fn", 1e-20).item() == 1.0
+    assert ulp_error(448.0, 464.0, "float8_e4m3fn", 1e-20).item() == 0.0  # the saturating mode of OFP8
+    assert ulp_error(416.0, 464.0, "float8_e4m3fn", 1e-20).item() == 2.0
     assert ulp_error(math.nan, 464.0, "float8_e4m3fn", 1e-20).item() == 0.0
     assert math.isnan(ulp_error(math.nan, 464.0, "float8_e4m3fn").item())
 
@@ -207,7 +208,9 @@ def test_distances_count_the_values_between() -> None:
         (0.0, -(2.0**-30), "float16", Mismatch.ZERO_SIGN),
         (0.0, -0.0, "float8_e4m3fnuz", 0),
         (math.nan, 1e9, "float8_e4m3fn", 0),
-        (448.0, 1e9, "float8_e4m3fn", Mismatch.INFINITY),
+        (448.0, 1e9, "float8_e4m3fn", 0),
+        (-448.0, 1e9, "float8_e4m3fn", Mismatch.INFINITY | Mismatch.SIGN),
+        (416.0, 1e9, "float8_e4m3fn", Mismatch.INFINITY),
         (math.nan, 448.0, "float8_e4m3fn", Mismatch.NAN),
         (448.0, math.nan, "float8_e4m3fn", Mismatch.NAN),
         (0.0, 2.0**-1040, "float64", Mismatch.FLUSHED),

@@ -16,6 +16,11 @@ REFUSALS = (
         "NotImplementedError: Could not run 'quantized::add_relu' with arguments from the 'CPU' backend. This could be "
         "because the operator doesn't exist for this backend",
     ),
+    Refusal(
+        r"Expected mat\d to be Float8 matrix got \w+",
+        "format",
+        "RuntimeError: Expected mat1 to be Float8 matrix got Half",
+    ),
     Refusal(r"[Uu]nsupported (dtype|ScalarType) \w+", "format", "RuntimeError: Unsupported dtype Half"),
     Refusal(
         r"to have one of the following scalar types",

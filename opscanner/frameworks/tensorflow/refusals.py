@@ -43,6 +43,18 @@ REFUSALS = (
         "shape=(3,), dtype=bfloat16, numpy=array([0.621094, 0.789062, 0.675781], dtype=bfloat16)>",
     ),
     Refusal(
+        r"Unsupported data type: \w+",
+        "kernel",
+        "InvalidArgumentError: {{function_node __wrapped__InplaceAdd_device_/job:localhost/replica:0/task:0/"
+        "device:CPU:0}} Unsupported data type: float8_e5m2 [Op:InplaceAdd] name: ",
+    ),
+    Refusal(
+        r"Error while casting from dtype \w+ to \w+",
+        "format",
+        "TypeError: Error while casting from dtype int64 to float8_e5m2. {{function_node __wrapped__Cast_device_/job:"
+        "localhost/replica:0/task:0/device:CPU:0}} Cast int64 to float8_e5m2 is not supported",
+    ),
+    Refusal(
         r"does not support matrices of type",
         "format",
         "ValueError: tf.linalg.expm does not support matrices of type <dtype: 'bfloat16'>",
