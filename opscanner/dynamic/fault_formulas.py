@@ -128,7 +128,7 @@ def find_formula(subject: Subject) -> Cause | None:
             continue
         values, exact, got = places
         wrong = round_to_format(exact, subject.format_) != got
-        if wrong.sum() < _FEWEST:
+        if wrong.sum() < _FEWEST or _is_multiple(values, got, subject.format_):
             continue
         for formula, remedy in FORMULAS:
             factor = _factor(formula, values, exact)
@@ -145,6 +145,12 @@ def find_formula(subject: Subject) -> Cause | None:
                 )
                 return Cause(Kind.FORMULA, said, formula, remedy)
     return None
+
+
+def _is_multiple(values: np.ndarray, got: np.ndarray, format_: str) -> bool:
+    """Whether the results are a constant times the input, which many formulas are for large ones: they tell nothing."""
+    factor = round_to_format(np.median(got / values), format_)
+    return bool(factor != 0 and (round_to_format(values * factor, format_) == got).mean() >= _AGREEING)
 
 
 def _neighbours(subject: Subject, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:

@@ -114,6 +114,15 @@ def test_a_factor_of_a_formula_is_found():
     assert find_cause(made).formula == "exp(x) - 1"
 
 
+def test_a_multiple_of_the_input_is_not_called_the_formula_that_ends_as_one():
+    # gelu(x) is x for large x; 1.25 was to be 1.2578125, as where another operator's second input is rounded first.
+    made = subject(
+        {"x": [100.0]}, _elementwise(lambda x, format_: 1.25 * x), lambda a: 1.2578125 * a["x"], 125.0, 125.78125,
+        elementwise=True,
+    )  # fmt: skip
+    assert find_cause(made).kind is not Kind.FORMULA
+
+
 def test_zero_everywhere_is_not_called_exp_minus_one():
     run = _elementwise(lambda x, format_: np.zeros_like(x))
     made = subject(
@@ -250,6 +259,11 @@ def test_composites_that_share_only_a_step_are_not_one_story():
 def test_stories_of_a_known_cause_come_before_those_at_the_end_of_the_range():
     made = [fault("a", ("A",), Kind.END_OF_RANGE), fault("b", ("B",), Kind.ROUNDED_INSIDE), fault("c", ("C",))]
     assert [story.core for story in group_faults(made)] == ["C", "B", "A"]
+
+
+def test_a_story_that_takes_nan_stands_behind_those_of_plain_values():
+    nan = replace(fault("a", ("A",)), inputs={"x": np.array([np.nan])})
+    assert [story.core for story in group_faults([nan, fault("b", ("B",))])] == ["B", "A"]
 
 
 def test_another_kernel_and_another_kind_are_other_stories():
