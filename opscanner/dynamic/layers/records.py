@@ -110,7 +110,7 @@ class LayerRecord:
             )
         return (
             f"{place}, call {self.count}: the maximal relative error is at least {found.max_relative_error:.3g} "
-            f"({found.max_scaled_ulp:.3g} ULP of the largest element of {found.format}), past {tolerance:.3g}: {values}"
+            f"({found.max_scaled_ulp:.3g} ULP of the largest element of {self.format}), past {tolerance:.3g}: {values}"
         )
 
     def note(self, text: str) -> bool:

@@ -16,10 +16,10 @@ import torch
 from opscanner.errors import UsageError
 from opscanner.precision.formats import FORMATS, is_floating, part_format
 from opscanner.precision.layout import BIAS, STORED_BITS
+from opscanner.precision.relative import FUMI_TOLERANCE, absolute_tolerance
 
-#: Elements whose smaller magnitude is not above it are left out of the relative error, in FuMi (Zhang et al., "A
-#: Runtime Fuzz-based Machine Learning Precision Measurement and Testing Framework", doi 10.1145/3734866).
-FUMI_TOLERANCE = {"float64": 1e-8, "float32": 1e-4, "float16": 1e-3, "bfloat16": 1e-2}
+__all__ = ["FUMI_TOLERANCE", "Comparison", "QuickErrors", "absolute_tolerance", "compare", "format_of", "quick_errors"]
+__all__ += ["quick_relative_error"]
 
 #: Elements at a time: a handful of buffers of this length stay in a core's second-level cache.
 CHUNK = 1 << 15
@@ -98,17 +98,6 @@ class QuickErrors:
     relative: float
     absolute: float
     largest: float
-
-
-def absolute_tolerance(format_: str) -> float:
-    """The magnitude up to which elements of a format are left out of relative errors.
-
-    Formats that FuMi does not name have its rule of thumb, the square root of their epsilon.
-    """
-    part = part_format(format_)
-    if part in FUMI_TOLERANCE:
-        return FUMI_TOLERANCE[part]
-    return 2.0 ** ((1 - FORMATS[part].precision) / 2) if part in FORMATS else 0.0
 
 
 def format_of(tensor: Any) -> str:
