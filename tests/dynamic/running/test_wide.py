@@ -277,6 +277,34 @@ def test_recurrent_layers_run_wide_and_keep_their_weights(layer: Any) -> None:
     assert all(one is other for one, other in zip(model._flat_weights, model.parameters(), strict=True))
 
 
+def parametrized() -> Any:
+    return torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(4, 4))
+
+
+def normed_by_hooks() -> Any:
+    return torch.nn.utils.weight_norm(torch.nn.Linear(4, 4))
+
+
+def pruned() -> Any:
+    from torch.nn.utils import prune
+
+    return prune.l1_unstructured(torch.nn.Linear(4, 4), "weight", 0.5)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("make", [parametrized, normed_by_hooks, pruned])
+def test_weights_that_are_computed_are_computed_wide(make: Any) -> None:
+    torch.manual_seed(0)
+    model = make().to(torch.bfloat16)
+    x = numbers(3, 4, dtype=torch.bfloat16)
+    plain = model(x)
+    wide = run_wide(model, (x,), to=WIDE)
+    torch.manual_seed(0)
+    reference = make().to(torch.bfloat16).double()
+    assert torch.equal(wide, reference(x.double()).detach())
+    assert torch.equal(model(x), plain)
+
+
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 def test_the_fast_path_of_an_encoder_runs_wide() -> None:
     torch.manual_seed(0)
