@@ -14,7 +14,7 @@ import io
 import os
 import platform
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ from opscanner.graph import networks, operator_queries, queries, readonly, schem
 from opscanner.graph import summarize as graph_summarize
 from opscanner.graph.filters import check_format, check_framework
 from opscanner.graph.flow_graph import scan_ids
+from opscanner.installed import require
 from opscanner.operators.pairs import data_folder
 from opscanner.report import chain_text
 from opscanner.results import (
@@ -60,8 +61,11 @@ if TYPE_CHECKING:
     import networkx
 
     from opscanner.dynamic.fault_stories import NotShown
+    from opscanner.dynamic.running.bisection import Bisection
+    from opscanner.dynamic.running.script import WatchedScript
     from opscanner.dynamic.study import StudyRow
     from opscanner.dynamic.study_strategies import StrategyRow
+    from opscanner.dynamic.training.deviation import Course
     from opscanner.measurements import Measurement
     from opscanner.operators.comparison import Comparison
     from opscanner.operators.testlist import Suspect
@@ -71,6 +75,9 @@ if TYPE_CHECKING:
     from opscanner.testing import TestResult
 
 DEFAULT_DATABASE = "opscanner.sqlite"
+
+#: What watching a running model needs.
+_WATCH_NEEDS = ("torch", "safetensors")
 
 
 def database_name(db: str | None) -> str:
@@ -574,7 +581,7 @@ def study(
     UsageError
         For an operator, format or framework that the study does not know, or where something is not installed.
     """
-    _check_installed("the study")
+    require("the study", ("numpy", "scipy", "ml_dtypes", "autograd", "flint"), "dynamic")
     from opscanner.dynamic.study import run_study
 
     return run_study(
@@ -613,7 +620,7 @@ def study_strategies(
     UsageError
         As :func:`study`.
     """
-    _check_installed("the study")
+    require("the study", ("numpy", "scipy", "ml_dtypes", "autograd", "flint"), "dynamic")
     from opscanner.dynamic.study_strategies import run_strategies
 
     return run_strategies(
@@ -628,12 +635,81 @@ def study_strategies(
     )
 
 
-def _check_installed(what: str) -> None:
-    """Refuses what needs the extra ``dynamic`` where one of its packages is missing."""
-    needed = ("numpy", "scipy", "ml_dtypes", "autograd", "flint")
-    missing = [name for name in needed if importlib.util.find_spec(name) is None]
-    if missing:
-        raise UsageError(f"{what} needs {', '.join(missing)}: not installed", "pip install 'opscanner[dynamic]'")
+def training_deviation(
+    *,
+    framework: str = "pytorch",
+    model: str = "cnn",
+    operators: Sequence[str] = (),
+    to_format: str = "bfloat16",
+    upcast: bool = False,
+    steps: int = 20,
+    seeds: Sequence[int] = (0, 1, 2),
+    scale: float = 1.0,
+    learning_rate: float | None = None,
+    save: str | Path | None = None,
+    progress: Callable[[str], None] = lambda text: None,
+) -> Iterator[list[Course]]:
+    """How far the weights of a small model drift when one operator computes otherwise: a list of courses a seed.
+
+    Parameters
+    ----------
+    model : str
+        A row of :data:`opscanner.dynamic.experiments.models.MODELS`; in TensorFlow ``cnn`` or ``mnist-mlp``.
+    operators : sequence of str
+        Those to change, one a training; by default all that the model calls and that have a name here.
+    to_format : str
+        What the operator's inputs and results are rounded to, and its kernel computes in, forward and backward.
+    upcast : bool
+        One training more for each operator: rounded in the same way, computed one format wider.
+    scale : float
+        Multiplies the model's widths.
+    save : str or path, optional
+        Finished seeds are added to this file, and those that it holds are not trained again.
+
+    Raises
+    ------
+    UsageError
+        For a model, operator or format that there is not, or where something is not installed.
+    """
+    # The data is torch's, whoever trains.
+    if framework == "tensorflow":
+        require("training in TensorFlow", ("numpy", "torch", "tensorflow"), "dynamic,torch,tensorflow")
+    else:
+        require("training", ("numpy", "torch"), "dynamic,torch")
+    from opscanner.dynamic.training import deviation
+
+    trainer: deviation.Trainer
+    if framework == "pytorch":
+        from opscanner.dynamic.training.pytorch import TorchTrainer
+
+        trainer = TorchTrainer(model, scale=scale, learning_rate=learning_rate)
+    elif framework == "tensorflow":
+        from opscanner.dynamic.training.tensorflow import TensorFlowTrainer
+
+        trainer = TensorFlowTrainer(model, scale=scale, learning_rate=learning_rate)
+    else:
+        raise UsageError(f"no framework is named {framework!r}", "pytorch or tensorflow")
+    return deviation.deviations(
+        trainer,
+        operators=operators,
+        format_=to_format,
+        upcast=upcast,
+        steps=steps,
+        seeds=seeds,
+        save=None if save is None else Path(save),
+        progress=progress,
+    )
+
+
+def check_drawing() -> None:
+    """Refuses, where what draws plots is not installed.
+
+    Raises
+    ------
+    UsageError
+        With what installs it.
+    """
+    require("a plot", ("matplotlib",), "notebooks")
 
 
 def measured(source: str | None = None) -> list[Measurement]:
@@ -767,6 +843,67 @@ def faults(
         scale=scale,
         progress=progress,
     )
+
+
+def watch_script(
+    script: str, arguments: Sequence[str] = (), *, is_module: bool = False, **options: Any
+) -> WatchedScript:
+    """Runs a script, or with ``is_module`` a module, and checks every operator that its torch models call.
+
+    Parameters
+    ----------
+    **options
+        As of :func:`opscanner.watch`.
+
+    Raises
+    ------
+    UsageError
+        When there is no such script, torch is not installed, or an option means nothing.
+    """
+    require("watching a script", _WATCH_NEEDS, "dynamic,torch")
+    from opscanner.dynamic.running import script as running_script
+
+    return running_script.watch_script(script, arguments, is_module=is_module, **options)
+
+
+def bisect_precision(
+    model: Any,
+    inputs: Any = None,
+    *,
+    tolerance: float | None = None,
+    metric: str = "ulp",
+    to: str | None = None,
+    depth: int | None = None,
+    max_runs: int = 500,
+    progress: Callable[[str], None] = lambda text: None,
+) -> Bisection:
+    """Which layers of a torch model must be upcast for its output to come within a tolerance of its float64 run.
+
+    Parameters
+    ----------
+    model : torch.nn.Module or str
+        Or ``"FILE.py:function"``, ``"package.module:function"``: the code in there is executed, and the function,
+        called without arguments, returns (model, inputs).
+    inputs, tolerance, metric, to, depth, max_runs
+        As of :func:`opscanner.dynamic.running.bisection.bisect_precision`.
+
+    Raises
+    ------
+    UsageError
+        When torch is not installed, there is no such function, or an option means nothing.
+    OpscannerError
+        When code of the model's file raises.
+    """
+    require("bisecting a model", ("torch",), "torch")
+    from opscanner.dynamic.running import bisection, user_model
+
+    options: dict[str, Any] = {
+        "tolerance": tolerance, "metric": metric, "to": to, "depth": depth, "max_runs": max_runs, "progress": progress,
+    }  # fmt: skip
+    if not isinstance(model, str):
+        return bisection.bisect_precision(model, inputs, **options)
+    with user_model.user_model(model) as (made, given):
+        return user_model.called(f"running {model}", lambda: bisection.bisect_precision(made, given, **options))
 
 
 def conclude_operators(*, db: str | None = None, log: Callable[[str], None] = lambda message: None) -> list[str]:

@@ -1,0 +1,127 @@
+"""How an operator's call gets its second result, in each mode of a watch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import torch
+
+from opscanner.dynamic.running.calls import floats_of, is_float, replaced, tensors_of
+from opscanner.dynamic.running.kinds import base_name, written_arguments, written_names
+from opscanner.dynamic.running.noise import NoiseSource
+
+WIDER = {
+    torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.float32: torch.float64,
+    torch.complex64: torch.complex128,
+}  # fmt: skip
+
+
+class Second(Protocol):
+    """Makes the second call of an operator."""
+
+    #: True when the second result is nearer to the truth than the first, and not just another one.
+    is_reference: bool
+
+    def arrange(self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Callable[[], Any] | None:
+        """A call that gives the second result and touches no tensor of the first; None where the mode has none.
+
+        It is made before the first call, which may write over its arguments, and called after it.
+        """
+
+
+class Perturbed:
+    """The same operator on inputs moved by rounding errors."""
+
+    is_reference = False
+
+    def __init__(self, noise: NoiseSource) -> None:
+        self._noise = noise
+
+    def arrange(self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Callable[[], Any] | None:
+        others, words = moved_arguments(self._noise, operator, args, kwargs)
+        return lambda: operator(*others, **words)
+
+
+class Upcast:
+    """The same operator one format wider."""
+
+    is_reference = True
+
+    def arrange(self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Callable[[], Any] | None:
+        if not any(one.dtype in WIDER for one in floats_of(args, kwargs)):
+            return None
+        kept = _kept_apart(operator, args, kwargs)
+        wide = _memorized(lambda one: one.to(WIDER[one.dtype]) if one.dtype in WIDER else kept(one))
+        others, words = replaced(list(args), wide), replaced(dict(kwargs), wide)
+        others = [WIDER.get(one, one) if isinstance(one, torch.dtype) else one for one in others]
+        words = {name: WIDER.get(one, one) if isinstance(one, torch.dtype) else one for name, one in words.items()}
+        return lambda: operator(*others, **words)
+
+
+class Substituted:
+    """Another implementation in an operator's place.
+
+    Parameters
+    ----------
+    candidates : mapping
+        ATen operators, as overloads or packets or names such as ``"aten.softmax"``, -> callables of the same arguments.
+    """
+
+    is_reference = False
+
+    def __init__(self, candidates: Mapping[Any, Callable[..., Any]]) -> None:
+        self._candidates = dict(candidates)
+
+    def arrange(self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Callable[[], Any] | None:
+        candidate = self._candidate(operator)
+        if candidate is None:
+            return None
+        copied = _memorized(_kept_apart(operator, args, kwargs))
+        others, words = replaced(list(args), copied), replaced(dict(kwargs), copied)
+        return lambda: candidate(*others, **words)
+
+    def _candidate(self, operator: Any) -> Callable[..., Any] | None:
+        names = (operator, operator._overloadpacket, str(operator), f"aten.{base_name(operator)}", base_name(operator))
+        return next((self._candidates[name] for name in names if name in self._candidates), None)
+
+
+def _memorized(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
+    """The same change for a tensor that is given twice: ``sub(x, x)`` stays 0."""
+    made: dict[int, torch.Tensor] = {}
+
+    def changed(tensor: torch.Tensor) -> torch.Tensor:
+        found = made.get(id(tensor))
+        if found is None:
+            found = made[id(tensor)] = change(tensor)
+        return found
+
+    return changed
+
+
+def moved_arguments(
+    noise: NoiseSource, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments, those of floating point moved, and those that the call writes to apart."""
+    kept = _kept_apart(operator, args, kwargs)
+    change = _memorized(lambda one: noise.perturbed(one) if is_float(one) else kept(one))
+    return replaced(list(args), change), replaced(dict(kwargs), change)
+
+
+def as_they_are(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
+    """The arguments as they are before the call: copied where the call writes over them."""
+    if not written_arguments(operator):
+        return args, kwargs
+    kept = _memorized(_kept_apart(operator, args, kwargs))
+    return replaced(list(args), kept), replaced(dict(kwargs), kept)
+
+
+def _kept_apart(
+    operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Gives a tensor as it is, and a copy of one that the call writes to."""
+    places, names = written_arguments(operator), written_names(operator)
+    written = [args[place] for place in places if place < len(args)]
+    written += [value for name, value in kwargs.items() if name in names]
+    identities = {id(one) for one in tensors_of(written)}
+    return lambda tensor: tensor.clone() if id(tensor) in identities else tensor
