@@ -8,6 +8,7 @@ first run had, which are put back.
 from __future__ import annotations
 
 import inspect
+import math
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ from opscanner.dynamic.layers.records import LayerRecord, NotDeterministic, OnAl
 from opscanner.dynamic.running.compare import absolute_tolerance, compare, format_of, quick_errors
 from opscanner.dynamic.running.noise import NoiseSource
 from opscanner.errors import UsageError
-from opscanner.precision.formats import FORMATS
+from opscanner.precision.formats import FORMATS, part_format
 
 MODES = ("perturb", "upcast", "substitute")
 
@@ -132,9 +133,9 @@ class CheckLayer(nn.Module):  # type: ignore[misc]
         record.format, record.shape = format_of(first), tuple(first.shape)
         tolerance = absolute_tolerance(record.format) if self.tolerance is None else self.tolerance
         quick = quick_errors(first, second)
-        # Nothing at all, or neither an alert nor a new maximum; NaN is none of these.
+        # Nothing at all, or neither an alert nor a maximum that is more than 1 % new; NaN is none of these.
         scaled_ulp = _scaled_ulp(quick.absolute, quick.largest, record.format)
-        no_maximum = quick.relative <= record.max_relative_error and scaled_ulp <= record.max_scaled_ulp
+        no_maximum = quick.relative <= 1.01 * record.max_relative_error and scaled_ulp <= 1.01 * record.max_scaled_ulp
         if quick.absolute == 0 or (quick.relative <= tolerance and no_maximum):
             return ""
         return record.add(compare(first, second, tolerance=tolerance), tolerance)
@@ -511,11 +512,11 @@ def _equal(first: Any, second: Any) -> bool:
 
 
 def _scaled_ulp(absolute: float, largest: float, format_: str) -> float:
-    """At least a difference in ULP of the largest element; formats without ULP have none."""
-    layout = FORMATS.get(format_)
-    if layout is None:
+    """A difference in ULP of the largest element; formats without ULP have none."""
+    layout = FORMATS.get(part_format(format_))
+    if layout is None or not largest < math.inf:
         return absolute
-    return absolute / max(largest * 2.0**-layout.precision, 2.0**layout.min_exponent)
+    return absolute / math.ldexp(1.0, max(math.frexp(largest)[1] - 1, layout.emin) - layout.precision + 1)
 
 
 def _name_of(layer: Any) -> str:
