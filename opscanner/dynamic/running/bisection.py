@@ -343,7 +343,7 @@ def _layer(runner: SelectiveModel, judged: _Judged, path: str, tries: Tries, is_
     return UpcastLayer(
         path=path,
         kind=type(module).__name__,
-        is_own_code=any(other.startswith(f"{path}." if path else "") for other in runner.modules if other != path),
+        is_own_code=runner.calls_others(path),
         calls=runner.calls[path],
         parameters=runner.parameters_of(path),
         error_alone=alone,

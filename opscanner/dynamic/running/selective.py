@@ -118,9 +118,22 @@ class SelectiveModel:
         with self._same_random():
             return run_wide(self.model, call.args, call.kwargs, to)
 
+    def calls_others(self, unit: str) -> bool:
+        """True when other units below this one ran, so that its code is not all that it does."""
+        return any(self.calls[other] for other in self.units if other != unit and _is_below(other, unit))
+
     def parameters_of(self, unit: str) -> int:
-        """Elements of the parameters that a unit's code holds."""
-        return sum(one.numel() for module in self._owned[unit] for one in module.parameters(recurse=False))
+        """Elements of the parameters that are a unit's own.
+
+        Modules that never ran count as part of the nearest above them that did: ``out_proj`` of attention.
+        """
+        ran = [other for other in self.units if self.calls[other] and other != unit and _is_below(other, unit)]
+        return sum(
+            one.numel()
+            for path, module in self.model.named_modules()
+            if _is_below(path, unit) and not any(_is_below(path, other) for other in ran)
+            for one in module.parameters(recurse=False)
+        )
 
     @contextmanager
     def _same_random(self) -> Iterator[None]:
@@ -246,6 +259,11 @@ def _rounded(value: Any, dtype: torch.dtype | None) -> Any:
         return value
     is_number = (value.is_floating_point() or value.is_complex()) and (dtype.is_floating_point or dtype.is_complex)
     return value.to(dtype) if is_number else value
+
+
+def _is_below(path: str, unit: str) -> bool:
+    """True for a module inside a unit, and for the unit itself."""
+    return not unit or path == unit or path.startswith(f"{unit}.")
 
 
 def _units(model: torch.nn.Module, depth: int | None) -> Iterator[tuple[str, torch.nn.Module]]:

@@ -136,6 +136,21 @@ def test_layers_are_modules_with_code_that_computes() -> None:
     assert {layer.path: layer.parameters for layer in found.layers}["attention.qkv"] == 64 * 192 + 192
 
 
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
+def test_modules_that_are_not_called_are_part_of_the_one_above() -> None:
+    torch.manual_seed(0)
+    model = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True).to(BFLOAT16)
+    x = torch.randn(2, 5, 16).to(BFLOAT16)
+    slow = {layer.path: layer for layer in bisect_precision(model.train(), x, metric="norm", tolerance=0.1).layers}
+    # Attention does not call its out_proj, but takes its weights: 3 * 16 * 16 + 3 * 16 and 16 * 16 + 16.
+    assert not slow["self_attn"].is_own_code
+    assert slow["self_attn"].parameters == 1088
+    assert slow[""].is_own_code
+    (fast,) = bisect_precision(model.eval(), x, metric="norm", tolerance=0.1).layers
+    assert not fast.is_own_code
+    assert fast.parameters == sum(one.numel() for one in model.parameters())
+
+
 def test_modules_below_the_depth_belong_to_those_above() -> None:
     model, x = block(NormByDifference, False)
     found = bisect_precision(model, x, metric="norm", tolerance=0.004, depth=1)
