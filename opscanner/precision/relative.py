@@ -17,6 +17,9 @@ from opscanner.precision.ulp import ulp_error, ulp_of
 #: Elements whose smaller magnitude is not above it are left out of the relative error.
 FUMI_TOLERANCE = {"float64": 1e-8, "float32": 1e-4, "float16": 1e-3, "bfloat16": 1e-2}
 
+#: What its fuzz layer ("add_noise") adds to an element, where the element exceeds the square root of it.
+FUMI_NOISE = {"float64": 1e-16, "float32": 1e-8, "float16": 1e-6, "bfloat16": 1e-4}
+
 
 def absolute_tolerance(format_: str) -> float:
     """The magnitude up to which elements of a format are left out of relative errors.

@@ -18,12 +18,10 @@ import tensorflow as tf
 from opscanner.dynamic.layers.records import LayerRecord, NotDeterministic, OnAlert, tell
 from opscanner.errors import UsageError
 from opscanner.precision.formats import FORMATS
-from opscanner.precision.relative import absolute_tolerance, difference_of
+from opscanner.precision.relative import FUMI_NOISE, absolute_tolerance, difference_of
 
 MODES = ("perturb", "upcast", "substitute")
 WIDER = {"float16": "float32", "bfloat16": "float32", "float32": "float64", "float64": "float64"}
-#: What FuMi adds to elements above the square root of it.
-FUMI_NOISE = {"float64": 1e-16, "float32": 1e-8, "float16": 1e-6, "bfloat16": 1e-4}
 #: Encodings as integers: their type, the mask of a magnitude, and the largest finite number.
 _ENCODINGS = {
     "float16": (tf.int16, 0x7FFF, 0x7BFF),

@@ -11,8 +11,6 @@ import inspect
 import math
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import Any
 
 import torch
@@ -20,15 +18,22 @@ from torch import nn
 from torch._compile import _disable_dynamo
 
 from opscanner.dynamic.layers.records import LayerRecord, NotDeterministic, OnAlert, tell
+from opscanner.dynamic.layers.two_runs import (
+    buffers_of,
+    copied,
+    equal,
+    in_second_run,
+    random_state_of,
+    second_run,
+    tensors_in,
+    with_buffers,
+)
 from opscanner.dynamic.running.compare import absolute_tolerance, compare, format_of, quick_errors
 from opscanner.dynamic.running.noise import NoiseSource
 from opscanner.errors import UsageError
 from opscanner.precision.formats import FORMATS, part_format
 
 MODES = ("perturb", "upcast", "substitute")
-
-#: Checks within a layer under test are asleep in its second run.
-_in_second_run: ContextVar[bool] = ContextVar("_in_second_run", default=False)
 
 
 class FuzzLayer(nn.Module):  # type: ignore[misc]
@@ -105,7 +110,7 @@ class CheckLayer(nn.Module):  # type: ignore[misc]
 
     def check(self, first: Any, second: Any) -> None:
         """Compare, write down, alert; nothing within the second run of a layer around it."""
-        if _in_second_run.get():
+        if in_second_run.get():
             return
         others = dict(tensors_in(second))
         told = []
@@ -227,7 +232,7 @@ class FuzzCheck(nn.Module):  # type: ignore[misc]
 
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the layer, and where this call is one to check, a second time beside it."""
-        if _in_second_run.get():
+        if in_second_run.get():
             return self.layer(*args, **kwargs)
         self.calls += 1
         if self.calls > self.first and (self.calls - 1) % self.every:
@@ -238,7 +243,7 @@ class FuzzCheck(nn.Module):  # type: ignore[misc]
             change = self.fuzz.source.perturbed if self.mode == "perturb" else torch.clone
             second_args, second_kwargs = copied((args, kwargs), change)
         devices = {tensor.device for _, tensor in tensors_in((args, kwargs))}
-        before, buffers = _random_state(devices), _buffers(self.layer)
+        before, buffers = random_state_of(devices), buffers_of(self.layer)
         result = self.layer(*args, **kwargs)
         try:
             if copies is not None:
@@ -246,7 +251,7 @@ class FuzzCheck(nn.Module):  # type: ignore[misc]
             if not self.deterministic:
                 self._count(result)
                 return result
-            with _second_run(before, self.with_gradients):
+            with second_run(before, self.with_gradients):
                 second = self._second(second_args, second_kwargs, buffers)
         except (RuntimeError, TypeError, ValueError, NotImplementedError) as error:
             # The model runs on without its test.
@@ -281,10 +286,10 @@ class FuzzCheck(nn.Module):  # type: ignore[misc]
             case "substitute":
                 assert self.substitute is not None
                 if isinstance(self.substitute, nn.Module):
-                    return _with_buffers(self.substitute, _buffers(self.substitute), args, kwargs)
+                    return with_buffers(self.substitute, buffers_of(self.substitute), args, kwargs)
                 return self.substitute(*args, **kwargs)
             case _:
-                return _with_buffers(self.layer, buffers, args, kwargs)
+                return with_buffers(self.layer, buffers, args, kwargs)
 
     def _test_determinism(self, result: Any, copies: Any, before: Any, buffers: dict[str, Any]) -> None:
         """Run the layer on equal inputs: what is not the same then is not for its inputs.
@@ -293,12 +298,12 @@ class FuzzCheck(nn.Module):  # type: ignore[misc]
         though nobody asks for it.
         """
         for self.with_gradients in (False, True) if torch.is_grad_enabled() else (False,):
-            with _second_run(before, self.with_gradients):
+            with second_run(before, self.with_gradients):
                 args, kwargs = copied(copies, torch.clone)
-                again = _with_buffers(self.layer, {k: v.clone() for k, v in buffers.items()}, args, kwargs)
+                again = with_buffers(self.layer, {k: v.clone() for k, v in buffers.items()}, args, kwargs)
                 others = {output: tensor.detach() for output, tensor in tensors_in(again)}
             self.deterministic = all(
-                output in others and _equal(tensor.detach(), others[output]) for output, tensor in tensors_in(result)
+                output in others and equal(tensor.detach(), others[output]) for output, tensor in tensors_in(result)
             )
             if self.deterministic:
                 return
@@ -414,101 +419,6 @@ def remove_fuzz_checks(model: Any) -> Any:
                 delattr(module, name)
                 setattr(module, name, layer)
     return model
-
-
-# -- Two runs --------------------------------------------------------------------------------------------------------
-
-
-def copied(value: Any, change: Callable[[Any], Any]) -> Any:
-    """The same lists, tuples (named ones too) and dictionaries with each tensor changed, each object once."""
-    done: dict[int, Any] = {}
-
-    def visit(one: Any) -> Any:
-        if isinstance(one, torch.Tensor):
-            if id(one) not in done:
-                done[id(one)] = change(one.detach()) if one.layout is torch.strided else one.detach()
-            return done[id(one)]
-        if isinstance(one, (list, tuple)):
-            parts = [visit(part) for part in one]
-            return type(one)(*parts) if hasattr(one, "_fields") else type(one)(parts)
-        if isinstance(one, dict):
-            return {key: visit(part) for key, part in one.items()}
-        return one
-
-    return visit(value)
-
-
-def tensors_in(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """The tensors in what a layer gives, by their path; objects of dataclass-like outputs are dictionaries."""
-    if isinstance(value, torch.Tensor):
-        yield path, value
-    elif isinstance(value, dict):
-        for key, part in value.items():
-            yield from tensors_in(part, f"{path}.{key}" if path else str(key))
-    elif isinstance(value, (list, tuple)):
-        for at, part in enumerate(value):
-            yield from tensors_in(part, f"{path}.{at}" if path else str(at))
-
-
-def _buffers(layer: Any) -> dict[str, Any]:
-    """Copies of the buffers of a module, such as running statistics."""
-    if not isinstance(layer, nn.Module):
-        return {}
-    return {name: buffer.detach().clone() for name, buffer in layer.named_buffers() if buffer is not None}
-
-
-def _with_buffers(layer: Any, buffers: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The layer's result with other buffers in place of its own, which so stay as the first run left them."""
-    if buffers:
-        return torch.func.functional_call(layer, buffers, args, kwargs)
-    return layer(*args, **kwargs)
-
-
-def _random_state(devices: set[Any]) -> dict[Any, Any]:
-    """The state of the generators that a layer may draw from."""
-    states = {"cpu": torch.get_rng_state()}
-    for device in devices:
-        if device.type == "cuda":
-            states[device] = torch.cuda.get_rng_state(device)
-    return states
-
-
-def _set_random_state(states: dict[Any, Any]) -> None:
-    for device, state in states.items():
-        if device == "cpu":
-            torch.set_rng_state(state)
-        else:
-            torch.cuda.set_rng_state(state, device)
-
-
-@contextmanager
-def _second_run(before: dict[Any, Any], with_gradients: bool) -> Iterator[None]:
-    """No gradients unless asked for, the random state of the first run, and no trace of it all afterwards."""
-    after = _random_state({device for device in before if device != "cpu"})
-    cached = torch.is_autocast_cache_enabled()
-    inner = _in_second_run.set(True)
-    _set_random_state(before)
-    # A weight that autocast casts and keeps without a gradient would lose it for the rest of the model.
-    torch.set_autocast_cache_enabled(False)
-    try:
-        with torch.set_grad_enabled(with_gradients):
-            yield
-    finally:
-        _in_second_run.reset(inner)
-        torch.set_autocast_cache_enabled(cached)
-        _set_random_state(after)
-
-
-def _equal(first: Any, second: Any) -> bool:
-    """True for equal tensors; NaN equals NaN."""
-    if first.shape != second.shape or first.dtype != second.dtype or first.layout is not torch.strided:
-        return bool(first.shape == second.shape and first.dtype == second.dtype)
-    if torch.equal(first, second):
-        return True
-    if not (first.is_floating_point() or first.is_complex()):
-        return False
-    either_nan = first.isnan() & second.isnan()
-    return bool(((first == second) | either_nan).all())
 
 
 def _scaled_ulp(absolute: float, largest: float, format_: str) -> float:

@@ -14,9 +14,7 @@ from typing import Any
 import torch
 
 from opscanner.errors import UsageError
-
-#: What FuMi adds to an element (its fuzz layer "add_noise"), where the element exceeds the square root of it.
-FUMI_NOISE = {torch.float64: 1e-16, torch.float32: 1e-8, torch.float16: 1e-6, torch.bfloat16: 1e-4}
+from opscanner.precision.relative import FUMI_NOISE
 
 KINDS = ("ulp", "fumi")
 
@@ -92,8 +90,9 @@ class NoiseSource:
         if source.is_neg():
             source = source.resolve_neg()
         if self.kind == "fumi":
-            noise = torch.tensor(FUMI_NOISE[source.dtype] * self.amount, dtype=source.dtype, device=source.device)
-            return torch.where(source > (FUMI_NOISE[source.dtype] * self.amount) ** 0.5, source + noise, source)
+            constant = FUMI_NOISE[str(source.dtype).removeprefix("torch.")] * self.amount
+            noise = torch.tensor(constant, dtype=source.dtype, device=source.device)
+            return torch.where(source > constant**0.5, source + noise, source)
         if source.layout is not torch.strided:
             return source.clone()
         move = _one_step if self.amount == 1 and source.dtype in _PLAIN else self._steps
