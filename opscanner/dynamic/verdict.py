@@ -4,12 +4,13 @@ Nothing here is a tolerance picked by hand. A result may err as much as its clas
 says where each comes from). Beyond that, the call in the next wider format, rounded once, tells whose fault it is:
 where that is within the budget, or at least twice as near, the operator lost what was to be had (``BEYOND_UPCAST``);
 where it is as far off, an elementwise operator has a wrong formula (``BEYOND_BUDGET``), and any other one an
-ill-conditioned input (``INHERENT``).
+ill-conditioned input (``INHERENT``). So has a sum whose error is no larger than adding up its terms in float32 must be
+allowed, whatever the wider format's luck was.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from opscanner.precision.metrics import ErrorSummary, summarize_errors
 from opscanner.precision.ulp import Mismatch, mismatch_classes, ulp_error, ulp_of
 
 if TYPE_CHECKING:
+    from opscanner.dynamic.oracle.magnitudes import Terms
     from opscanner.dynamic.oracle.oracle import Reference
 
 #: The next wider format that is computed in: what a careful kernel widens to.
@@ -29,6 +31,16 @@ WIDER = {
     "float8_e4m3fn": "float32", "float8_e5m2": "float32", "float16": "float32", "bfloat16": "float32",
     "float32": "float64",
 }  # fmt: skip
+
+#: What sums are added up in, in any narrower format too.
+_ACCUMULATOR = FORMATS["float32"]
+
+#: Roundings of a sum of n products beside its n: of two factors before and behind it.
+_FACTORS = 2
+
+#: An error of so many times ``sqrt(n) u sum |terms|`` has a probability below ``2 n exp(-32)`` (Higham, Mary, A new
+#: approach to probabilistic rounding error analysis, SIAM J. Sci. Comput. 41, 2019, theorem 3.1).
+_UNLIKELY = 8.0
 
 #: With fewer decided elements than this share of all, nothing is said.
 _ENOUGH_DECIDED = 0.5
@@ -87,6 +99,8 @@ def judge(
     elementwise: bool,
     terms: float = 1.0,
     flushed_reference: Reference | None = None,
+    sum_of: Callable[[], Terms | None] = lambda: None,
+    scale: np.ndarray | None = None,
 ) -> Judgement:
     """The verdict on ``got``, values of ``format_``.
 
@@ -101,6 +115,11 @@ def judge(
         Input elements for each output element: so many flushed subnormals an output may lack.
     flushed_reference : Reference or None
         The exact result for inputs whose subnormals are taken as zero.
+    sum_of : callable
+        Gives the terms of the output, where it is a sum; called when there is an error to be explained.
+    scale : numpy.ndarray or None
+        The largest intermediate result of each element, where that is not the row's largest result: an error within
+        the budget in its ULP is lost near zero.
     """
     errors = summarize_errors(got, reference.values, format_, low=reference.low, undecided=reference.undecided)
     weighed = _weigh(
@@ -112,6 +131,8 @@ def judge(
         elementwise=elementwise,
         terms=terms,
         flushed_reference=flushed_reference,
+        sum_of=sum_of,
+        scale=scale,
     )
     error = weighed.error
     groups = (
@@ -139,6 +160,8 @@ def excess_ulp(
     elementwise: bool,
     terms: float = 1.0,
     flushed_reference: Reference | None = None,
+    sum_of: Callable[[], Terms | None] = lambda: None,
+    scale: np.ndarray | None = None,
 ) -> np.ndarray:
     """What a search for faults makes large, for each element of ``got`` (flat); parameters as :func:`judge`'s.
 
@@ -155,6 +178,8 @@ def excess_ulp(
         elementwise=elementwise,
         terms=terms,
         flushed_reference=flushed_reference,
+        sum_of=sum_of,
+        scale=scale,
     )
     return weighed.excess(budget)
 
@@ -169,6 +194,8 @@ def _weigh(
     elementwise: bool,
     terms: float,
     flushed_reference: Reference | None,
+    sum_of: Callable[[], Terms | None],
+    scale: np.ndarray | None,
 ) -> _Weighed:
     decided = ~np.asarray(reference.undecided, bool).ravel()
     error = ulp_error(got, reference.values, format_, low=reference.low).ravel()
@@ -186,17 +213,29 @@ def _weigh(
         upcast_max = float(measured.max()) if measured.size else 0.0
         # A mismatch that the wider format shares is the formula's, or the input's own.
         severe &= (upcast_kinds & (Mismatch.NAN | Mismatch.INFINITY)) == 0
-        upcast_right = (upcast_error <= budget.ulp) | (2 * upcast_error < error)
+        upcast_right = upcast_error <= budget.ulp
+        nearer = 2 * upcast_error < error
     over = decided & ~severe & ~(error <= budget.ulp)
-    lost = over & upcast_right
+    ill: np.ndarray = np.zeros(error.size, bool)
+    sums = sum_of() if (over | severe).any() else None
+    if upcast is not None:  # of a sum, its terms tell luck from care; else a wider run must itself be good
+        luck_told = elementwise or sums is not None
+        near_enough = luck_told or ~_visible(upcast_error, reference.values, format_, budget, scale)
+        upcast_right |= nearer & near_enough
+    if sums is not None:
+        ill, overflowed = _ill_conditioned(got, reference.values, format_, budget, sums, elementwise=elementwise)
+        over |= severe & overflowed
+        severe &= ~overflowed
+        ill |= overflowed
+    lost = over & upcast_right & ~ill
     flushed &= over
-    visible = np.ones(over.size, bool) if elementwise else _visible(error, reference.values, format_, budget)
+    visible = np.ones(over.size, bool) if elementwise else _visible(error, reference.values, format_, budget, scale)
     return _Weighed(
         error=error,
         decided=decided,
         severe=severe,
         beyond=lost & visible & ~flushed,
-        wrong_formula=over & ~lost & ~flushed & elementwise,
+        wrong_formula=over & ~lost & ~ill & ~flushed & elementwise,
         flushed=flushed,
         lost=lost,
         over=over,
@@ -224,10 +263,40 @@ def _right_for_zeros(got: np.ndarray, reference: Reference, format_: str, budget
     return right
 
 
-def _visible(error: np.ndarray, reference: np.ndarray, format_: str, budget: Budget) -> np.ndarray:
-    """Where the error is over the budget in ULP of the largest finite reference of its row (the last axis), too."""
+def _ill_conditioned(
+    got: np.ndarray, reference: np.ndarray, format_: str, budget: Budget, terms: Terms, *, elementwise: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Where a float32 sum of the terms may err as much beside the budget; and where it may overflow on the way.
+
+    In float32 itself the budget, which is that of pairwise summation, is taken in ULP of what the terms add up to;
+    there an elementwise operator has no terms enough to be excused.
+    """
+    magnitude, values = terms.magnitude.ravel(), np.asarray(reference, float).ravel()
+    largest = 2.0 ** (_ACCUMULATOR.emax + 1) - 2.0 ** (_ACCUMULATOR.emax + 1 - _ACCUMULATOR.precision)
+    # Two terms that overflow leave no choice of what is right; further ones may bring them back.
+    overflowed = np.isfinite(magnitude) & (magnitude > largest) & (terms.count.ravel() > _FACTORS)
+    if FORMATS[format_].precision >= _ACCUMULATOR.precision:
+        allowed = np.zeros(values.size) if elementwise else budget.ulp * ulp_of(magnitude, format_)
+    else:
+        count: np.ndarray = terms.count.ravel() + _FACTORS
+        roundings = np.minimum(count, _UNLIKELY * np.sqrt(count))
+        allowed = roundings * magnitude * 2.0**-_ACCUMULATOR.precision + budget.ulp * ulp_of(values, format_)
+    with np.errstate(invalid="ignore"):
+        ill: np.ndarray = np.isfinite(magnitude) & (np.abs(np.asarray(got, float).ravel() - values) <= allowed)
+    return ill, overflowed
+
+
+def _visible(
+    error: np.ndarray, reference: np.ndarray, format_: str, budget: Budget, scale: np.ndarray | None
+) -> np.ndarray:
+    """Where the error is over the budget in ULP of the largest finite reference of its row (the last axis), too.
+
+    Of the largest of ``scale`` where that is larger.
+    """
     values = np.atleast_1d(np.asarray(reference, float))
     finite = np.where(np.isfinite(values), np.abs(values), 0.0)
+    if scale is not None:
+        finite = np.maximum(finite, np.where(np.isfinite(scale), np.abs(scale), 0.0).reshape(values.shape))
     largest = np.broadcast_to(finite.max(axis=-1, keepdims=True, initial=0.0), values.shape)
     scaled = error * (ulp_of(values, format_) / ulp_of(largest, format_)).ravel()
     visible: np.ndarray = ~(scaled <= budget.ulp)

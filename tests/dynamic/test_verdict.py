@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from opscanner.dynamic.budgets import budget_for
+from opscanner.dynamic.oracle.magnitudes import Terms
 from opscanner.dynamic.oracle.oracle import Reference
 from opscanner.dynamic.verdict import Judgement, excess_ulp, judge
 from opscanner.errors import OpscannerError
@@ -140,3 +141,47 @@ def test_an_unexcused_infinity_is_as_high_as_it_gets():
     assert climbed_on([np.inf], [1.0], [1.0]) == [np.inf]
     assert climbed_on([np.nan], [1.0], [1.0]) == [np.inf]
     assert np.isfinite(climbed_on([np.inf], [1.0], [np.inf])).all()
+
+
+def of_terms(magnitude, count):
+    return lambda: Terms(np.atleast_1d(np.asarray(magnitude, float)), np.atleast_1d(np.asarray(count, float)))
+
+
+def test_a_sum_that_float32_got_right_by_luck_is_ill_conditioned():
+    # addmm in bfloat16: 57 terms of +-9984 that leave 1.171875 and 1.15625; 57 * 2**-24 * 57 * 9984 is 1.9.
+    found = judged(
+        [1.15625], [1.1718], [1.171875], "bfloat16", "sum", elementwise=False, sum_of=of_terms(57 * 9984.0, 57)
+    )
+    assert found.verdict is Verdict.INHERENT
+    assert found.beyond_upcast == 0
+    assert found.excess.tolist() == [0.0]
+
+
+def test_a_sum_that_lost_more_than_float32_may_is_a_fault_whatever_float32_made_of_it():
+    # 59 roundings of 4096 terms' worth of magnitude, 59 * 4096 * 2**-24 = 0.014; float16 has ULP 2**-10 at 1.
+    far = judged([0.0], [1.0], [1.02], kind="sum", elementwise=False, sum_of=of_terms(4096.0, 57))
+    near = judged([1.01], [1.0], [1.02], kind="sum", elementwise=False, sum_of=of_terms(4096.0, 57))
+    assert (far.verdict, near.verdict) == (Verdict.BEYOND_UPCAST, Verdict.INHERENT)
+
+
+def test_without_terms_a_wider_run_must_itself_be_good():
+    # 7.75 ULP, and float32 4.25: neither says what a careful kernel would have made of it.
+    found = judged([1 + 7.75 * 2**-10], [1.0], [1 + 3 * 2**-10], kind="sum", elementwise=False)
+    assert found.verdict is Verdict.INHERENT
+
+
+def test_terms_that_exceed_float32_may_give_anything():
+    more = {"elementwise": False, "kind": "sum", "format_": "bfloat16"}
+    assert judged([np.nan], [np.inf], [np.inf], sum_of=of_terms(1e39, 9), **more).verdict is Verdict.INHERENT
+    assert judged([np.nan], [np.inf], [np.inf], sum_of=of_terms(1e38, 9), **more).verdict is Verdict.CLASS_MISMATCH
+    # An infinite input is no excuse: inf * 1 is infinite in any order.
+    assert judged([np.nan], [np.inf], [np.inf], sum_of=of_terms(np.inf, 9), **more).verdict is Verdict.CLASS_MISMATCH
+    # Nor is a single product that overflows.
+    assert judged([np.nan], [np.inf], [np.inf], sum_of=of_terms(1e39, 2), **more).verdict is Verdict.CLASS_MISMATCH
+
+
+def test_a_float32_sum_has_its_budget_in_ulp_of_what_its_terms_add_up_to():
+    # ULP at 2**24 is 2: 16 of them are 32.
+    more = {"format_": "float32", "kind": "sum", "elementwise": False, "sum_of": of_terms(2.0**24, 100)}
+    assert judged([31.0], [1.0], [1.0], **more).verdict is Verdict.INHERENT
+    assert judged([65.0], [1.0], [1.0], **more).verdict is Verdict.BEYOND_UPCAST
