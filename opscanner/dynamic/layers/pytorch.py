@@ -216,6 +216,7 @@ class FuzzCheck(nn.Module):  # type: ignore[misc]
         self.calls = 0
         self.deterministic: bool | None = None
         self.with_gradients = False
+        self.tested_with_gradients: set[bool] = set()
 
     @property
     def records(self) -> dict[str, LayerRecord]:
@@ -237,8 +238,10 @@ class FuzzCheck(nn.Module):  # type: ignore[misc]
         self.calls += 1
         if self.calls > self.first and (self.calls - 1) % self.every:
             return self._alone(args, kwargs)
+        # Kernels may be others where gradients are wanted, so each case is tested once.
+        untested = self.deterministic is not False and torch.is_grad_enabled() not in self.tested_with_gradients
         with torch.no_grad():
-            copies = copied((args, kwargs), torch.clone) if self.deterministic is None else None
+            copies = copied((args, kwargs), torch.clone) if untested else None
             # Before the first run, which may change its inputs in place.
             change = self.fuzz.source.perturbed if self.mode == "perturb" else torch.clone
             second_args, second_kwargs = copied((args, kwargs), change)
@@ -251,7 +254,7 @@ class FuzzCheck(nn.Module):  # type: ignore[misc]
             if not self.deterministic:
                 self._count(result)
                 return result
-            with second_run(before, self.with_gradients):
+            with second_run(before, self.with_gradients and torch.is_grad_enabled()):
                 second = self._second(second_args, second_kwargs, buffers)
         except (RuntimeError, TypeError, ValueError, NotImplementedError) as error:
             # The model runs on without its test.
@@ -297,8 +300,10 @@ class FuzzCheck(nn.Module):  # type: ignore[misc]
         Some kernels are others where a gradient is wanted (oneDNN's LSTM): a second run has to record one then too,
         though nobody asks for it.
         """
-        for self.with_gradients in (False, True) if torch.is_grad_enabled() else (False,):
-            with second_run(before, self.with_gradients):
+        self.tested_with_gradients.add(torch.is_grad_enabled())
+        for with_gradients in (False, True) if torch.is_grad_enabled() else (False,):
+            self.with_gradients |= with_gradients
+            with second_run(before, with_gradients):
                 args, kwargs = copied(copies, torch.clone)
                 again = with_buffers(self.layer, {k: v.clone() for k, v in buffers.items()}, args, kwargs)
                 others = {output: tensor.detach() for output, tensor in tensors_in(again)}

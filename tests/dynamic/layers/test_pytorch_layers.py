@@ -350,6 +350,21 @@ def test_a_layer_that_is_not_deterministic_is_said_so_and_not_compared() -> None
     assert record.notes == ["it gives two results for equal inputs"]
 
 
+@pytest.mark.parametrize("trained_first", [True, False])
+def test_a_layer_whose_kernels_differ_with_gradients_is_compared_among_like_kernels(trained_first: bool) -> None:
+    def two_kernels(x: Any) -> Any:
+        return x * 2 if torch.is_grad_enabled() else x * 2.5
+
+    check = FuzzCheck(two_kernels, on_alert="raise")
+    for enabled in (trained_first, not trained_first, True, False):
+        with torch.set_grad_enabled(enabled):
+            assert check(torch.ones(3)).tolist() == [2.0 if enabled else 2.5] * 3
+    assert check.deterministic
+    assert (check.records[""].count, check.records[""].checked) == (4, 4)
+    # 2.5 times a step of 1 is 1.25 steps of 2.5, which rounds to one.
+    assert check.records[""].max_scaled_ulp == 1.0
+
+
 def test_a_second_run_that_fails_leaves_the_model_running_and_is_noted() -> None:
     def picky(x: Any) -> Any:
         if not torch.equal(x, torch.ones(2)):
