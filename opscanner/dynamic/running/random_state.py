@@ -27,3 +27,7 @@ class RandomState:
         torch.set_rng_state(self._cpu)
         for device, state in self._cuda:
             torch.cuda.set_rng_state(state, device)
+
+    def saved(self) -> dict[str, torch.Tensor]:
+        """The state by type of device; of several devices that of the first."""
+        return {"cpu": self._cpu, **{device.type: state for device, state in self._cuda[:1]}}

@@ -1,16 +1,17 @@
 """Calls that were told of, kept as files that can be called again.
 
 A file is in the safetensors format: tensors and text, no code. The text holds the operator, its other arguments as
-JSON, and what was seen.
+JSON, and what was seen. Of an operator that draws random numbers the random state before the call is kept too.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,13 @@ from safetensors.torch import save_file
 
 from opscanner import __version__
 from opscanner.dynamic.running.calls import tensors_of
+from opscanner.dynamic.running.random_state import RandomState
 from opscanner.errors import OpscannerError
 from opscanner.watched import AlertKind, Site
 
 #: Bytes of one file's tensors, unless told otherwise.
 MOST_BYTES = 64 << 20
+_RANDOM = "random state of "
 _WORDS = {torch.dtype: "dtype", torch.layout: "layout", torch.memory_format: "memory_format"}
 
 
@@ -37,13 +40,17 @@ class SavedCall:
     operator : str
         Such as ``aten.addmm.default``.
     seen : dict
-        Module, direction, message, mode and versions of the watch that wrote it.
+        Module, direction, message, mode and versions of the watch that wrote it, the device, and ``result``, a digest
+        of the bits of each tensor that the call gave.
+    random : dict
+        Device type -> torch's random state before the call; empty unless the operator may draw random numbers.
     """
 
     operator: str
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     seen: dict[str, Any]
+    random: dict[str, torch.Tensor] = field(default_factory=dict)
 
 
 class CallSaver:
@@ -70,7 +77,17 @@ class CallSaver:
         self._settings = dict(settings or {})
         self._written: set[int] = set()
 
-    def save(self, site: Site, operator: Any, call: tuple[Any, Any], kind: AlertKind, message: str) -> str:
+    def save(
+        self,
+        site: Site,
+        operator: Any,
+        call: tuple[Any, Any],
+        kind: AlertKind,
+        message: str,
+        *,
+        result: Any = None,
+        random: RandomState | None = None,
+    ) -> str:
         """Writes a call, and gives the path; empty when it is not kept."""
         if len(self._written) >= self._limit or id(site) in self._written:
             return ""
@@ -86,13 +103,23 @@ class CallSaver:
             r"[^\w.-]+", "_", f"{len(self._written):02d}_{site.module}_{site.operator}_{site.direction.value}"
         )
         path = self._folder / f"{name}.safetensors"
-        seen = {**self._settings, "site": site.name, "kind": kind.value, "message": message, "location": site.location}
-        write_call(path, str(operator), call[0], call[1], seen)
+        seen = {
+            **self._settings, "site": site.name, "kind": kind.value, "message": message, "location": site.location,
+            "device": next((str(one.device) for one in tensors_of(*call)), "cpu"),
+            "result": [digest(one) for one in tensors_of((result,))],
+        }  # fmt: skip
+        write_call(path, str(operator), call[0], call[1], seen, random=random.saved() if random else {})
         return str(path)
 
 
 def write_call(
-    path: Path, operator: str, args: Sequence[Any], kwargs: Mapping[str, Any], seen: Mapping[str, Any]
+    path: Path,
+    operator: str,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    seen: Mapping[str, Any],
+    *,
+    random: Mapping[str, torch.Tensor] | None = None,
 ) -> None:
     """Writes a call to a file; whole or not at all.
 
@@ -111,6 +138,7 @@ def write_call(
         "arguments": arguments,
         "seen": json.dumps(dict(seen)),
     }
+    tensors |= {f"{_RANDOM}{kind}": state for kind, state in (random or {}).items()}
     partial = path.with_suffix(".partial")
     save_file(tensors or {"nothing": torch.zeros(0)}, str(partial), metadata=about)
     partial.replace(path)
@@ -132,13 +160,29 @@ def read_call(path: str | Path, device: str = "cpu") -> SavedCall:
             tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
     except (OSError, SafetensorError) as error:
         raise OpscannerError(f"{path} cannot be read: {error}", "give a file that a watch saved") from error
-    args, kwargs = json.loads(about["arguments"])
-    return SavedCall(
-        about["operator"],
-        tuple(_from_json(args, tensors)),
-        _from_json(kwargs, tensors),
-        {**json.loads(about.get("seen", "{}")), "torch": about.get("torch", "")},
-    )
+    random = {name.removeprefix(_RANDOM): one.cpu() for name, one in tensors.items() if name.startswith(_RANDOM)}
+    try:
+        args, kwargs = json.loads(about["arguments"])
+        reading = _Reading(tensors, device)
+        return SavedCall(
+            about["operator"],
+            tuple(reading.value(args)),
+            {name: reading.value(one) for name, one in kwargs["words"].items()},
+            {**json.loads(about.get("seen", "{}")), "torch": about.get("torch", "")},
+            random,
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RuntimeError) as error:
+        raise OpscannerError(
+            f"{path} is damaged: its text and its tensors do not fit ({type(error).__name__}: {error})",
+            "save the call again",
+        ) from error
+
+
+def digest(tensor: torch.Tensor) -> str:
+    """A short digest of a tensor's format, shape and bits."""
+    plain = tensor.detach().to("cpu").resolve_conj().resolve_neg().contiguous()
+    data = plain.reshape(-1).view(torch.uint8).numpy() if plain.numel() else b""
+    return hashlib.sha256(f"{plain.dtype} {list(plain.shape)}".encode() + bytes(data)).hexdigest()[:32]
 
 
 def _as_json(value: Any, tensors: dict[str, torch.Tensor], names: dict[int, str]) -> Any:
@@ -167,25 +211,42 @@ def _as_json(value: Any, tensors: dict[str, torch.Tensor], names: dict[int, str]
     raise OpscannerError(f"an argument of type {type(value).__name__} cannot be saved", "report the operator")
 
 
-def _from_json(value: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
-    if isinstance(value, list):
-        return [_from_json(one, tensors) for one in value]
-    if not isinstance(value, dict):
-        return value
-    if "tensor" in value:
-        return _with_strides(tensors[value["tensor"]], tuple(value["strides"]))
-    if "words" in value:
-        return {name: _from_json(one, tensors) for name, one in value["words"].items()}
-    if "float" in value:
-        return float(value["float"])
-    if "complex" in value:
-        return complex(*value["complex"])
-    if "device" in value:
-        return torch.device("cpu")
-    word, name = next(iter(value.items()))
-    if word not in _WORDS.values():
-        raise OpscannerError(f"unknown kind of argument {word!r}", "the file was written by another release")
-    return getattr(torch, name)
+class _Reading:
+    """Arguments made again; a tensor that was given twice is one tensor."""
+
+    def __init__(self, tensors: Mapping[str, torch.Tensor], device: str) -> None:
+        self._tensors, self._device = tensors, device
+        self._laid_out: dict[tuple[str, tuple[int, ...]], torch.Tensor] = {}
+
+    def value(self, value: Any) -> Any:
+        """An argument of its JSON."""
+        if isinstance(value, list):
+            return [self.value(one) for one in value]
+        if not isinstance(value, dict):
+            return value
+        if "tensor" in value:
+            return self._tensor(value["tensor"], tuple(value["strides"]))
+        if "words" in value:
+            return {name: self.value(one) for name, one in value["words"].items()}
+        if "float" in value:
+            return float(value["float"])
+        if "complex" in value:
+            return complex(*value["complex"])
+        if "device" in value:
+            return torch.device(self._device)
+        word, name = next(iter(value.items()))
+        found = getattr(torch, name, None)
+        if word not in _WORDS.values() or not isinstance(found, tuple(_WORDS)):
+            raise OpscannerError(
+                f"unknown kind of argument {word!r}: {name}", "the file was written by another release"
+            )
+        return found
+
+    def _tensor(self, name: str, strides: tuple[int, ...]) -> torch.Tensor:
+        found = self._laid_out.get((name, strides))
+        if found is None:
+            found = self._laid_out[name, strides] = _with_strides(self._tensors[name], strides)
+        return found
 
 
 def _with_strides(tensor: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:

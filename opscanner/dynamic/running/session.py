@@ -83,11 +83,16 @@ def watch(
     mode, level = _chosen(mode, level)
     if every < 0 or first < 0 or (every == 0 and first == 0):
         raise UsageError(f"every={every}, first={first} checks no call", "every=1 checks all, every=20 one in 20")
+    if save and level is Level.MODULE:
+        raise UsageError(
+            "save keeps the inputs of operators, and level module runs modules", "level='operator' (--level operator)"
+        )
     if noise not in KINDS:
         raise UsageError(f"there is no noise {noise!r}", f"one of {', '.join(KINDS)}")
     settings = {
         "mode": mode.value, "level": level.value, "every": every, "first": first, "noise": noise,
-        "amount": amount, "seed": seed, "torch": torch.__version__,
+        "amount": amount, "seed": seed, "tolerance_ulp": tolerance_ulp, "tolerance": tolerance,
+        "torch": torch.__version__,
     }  # fmt: skip
     report = WatchReport(mode, level, settings, notes=notes_of(models))
     source = NoiseSource(seed, noise, amount)

@@ -8,7 +8,7 @@ that it computes is recorded for gradients. The first result is what the model g
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -24,7 +24,7 @@ from opscanner.dynamic.running.noise import NoiseSource
 from opscanner.dynamic.running.places import Frame, ModulePlaces, location
 from opscanner.dynamic.running.random_state import RandomState
 from opscanner.dynamic.running.saving import CallSaver
-from opscanner.dynamic.running.second import Second, as_they_are, moved_arguments
+from opscanner.dynamic.running.second import Perturbed, Second, as_they_are, moved_arguments
 from opscanner.watched import AlertKind, Direction, Site, WatchReport
 
 _PLAIN_TENSORS = frozenset({torch.Tensor, torch.nn.Parameter, torch.nn.Buffer})
@@ -154,7 +154,7 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[misc]
             if after is not None:
                 after.put_back()
         site.checked += 1
-        self._compare(site, func, (args, kwargs) if kept is None else kept, first, second)
+        self._compare(site, func, (args, kwargs) if kept is None else kept, first, second, before)
         return first
 
     def _note_failure(self, site: Site, error: Exception) -> None:
@@ -164,7 +164,7 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[misc]
             site.notes.append(text)
         self._report.unchecked["whose second run raised"] += 1
 
-    def _compare(self, site: Site, func: Any, call: Any, first: Any, second: Any) -> None:
+    def _compare(self, site: Site, func: Any, call: Any, first: Any, second: Any, random: RandomState | None) -> None:
         ours, theirs = floats_of((first,)), floats_of((second,))
         inputs = floats_of(*call)
         if not site.formats:
@@ -181,8 +181,15 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[misc]
                 inputs=inputs,
                 judged=functools.partial(self._judged, func, call, place, one, other),
                 terms=functools.partial(self._terms, site, func, call, place),
-                save=functools.partial(self._save, site, func, call),
+                save=functools.partial(self._save, site, func, call, first, random),
+                again=self._carefully(func, call, place),
             )
+
+    def _carefully(self, func: Any, call: Any, place: int) -> Callable[[], torch.Tensor] | None:
+        second = self._second
+        if not isinstance(second, Perturbed) or not second.may_be_asked_again(func):
+            return None
+        return lambda: floats_of((second.arrange_again(func, *call)(),))[place]
 
     def _judged(self, func: Any, call: Any, place: int, one: torch.Tensor, other: torch.Tensor) -> Judgement:
         def again() -> torch.Tensor:
@@ -199,5 +206,9 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[misc]
             self._note_failure(site, error)
             return None
 
-    def _save(self, site: Site, func: Any, call: Any, kind: AlertKind, message: str) -> str:
-        return self._saver.save(site, func, call, kind, message) if self._saver is not None else ""
+    def _save(
+        self, site: Site, func: Any, call: Any, first: Any, random: RandomState | None, kind: AlertKind, message: str
+    ) -> str:
+        if self._saver is None:
+            return ""
+        return self._saver.save(site, func, call, kind, message, result=first, random=random)

@@ -10,8 +10,8 @@ torch = pytest.importorskip("torch")
 safetensors = pytest.importorskip("safetensors.torch")
 
 import opscanner  # noqa: E402
-from opscanner.dynamic.running.saving import read_call, write_call  # noqa: E402
-from opscanner.errors import OpscannerError  # noqa: E402
+from opscanner.dynamic.running.saving import digest, read_call, write_call  # noqa: E402
+from opscanner.errors import OpscannerError, UsageError  # noqa: E402
 
 
 def test_the_inputs_of_an_alert_can_be_called_again(tmp_path):
@@ -60,10 +60,49 @@ def test_every_kind_of_argument_comes_back(tmp_path):
     assert call.kwargs == {"dtype": torch.int64, "dim": [0, 1]}
 
 
-@pytest.mark.parametrize("damage", ["missing", "empty", "cut", "other"])
+def test_the_random_state_is_kept_of_operators_that_draw_numbers(tmp_path):
+    torch.manual_seed(3)
+    x = torch.full((1, 64), -1e38)
+    with opscanner.watch(save=tmp_path, tolerance_ulp=0.25) as report:
+        given = torch.ops.aten.rrelu_with_noise_functional.default(x, torch.zeros_like(x), 0.1, 0.9, True)[0]
+    call = read_call(report.alerts[0].saved)
+    assert set(call.random) == {"cpu"}
+    torch.manual_seed(4)
+    torch.set_rng_state(call.random["cpu"])
+    again = torch.ops.aten.rrelu_with_noise_functional.default(*call.args, **call.kwargs)
+    assert torch.equal(again[0], given)
+    assert call.seen["result"] == [digest(again[0]), digest(again[1])]
+
+
+def test_a_tensor_that_was_given_twice_comes_back_as_one(tmp_path):
+    x = torch.ones(3, 4).t()
+    write_call(tmp_path / "call.safetensors", "aten.sub.Tensor", (x, x), {}, {})
+    call = read_call(tmp_path / "call.safetensors")
+    assert call.args[0] is call.args[1]
+
+
+def test_digests_differ_where_bits_do():
+    assert digest(torch.zeros(2)) != digest(-torch.zeros(2))
+    assert digest(torch.zeros(2)) != digest(torch.zeros(2, dtype=torch.float16))
+    assert digest(torch.arange(6.0).reshape(2, 3).t()) == digest(torch.tensor([[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]]))
+
+
+def test_saving_is_refused_where_no_operators_are_watched(tmp_path):
+    with (
+        pytest.raises(UsageError, match="save keeps the inputs of operators"),
+        opscanner.watch(mode="upcast", save=tmp_path),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("damage", ["missing", "empty", "cut", "other", "text", "tensors"])
 def test_files_that_are_no_saved_calls_are_named(tmp_path, damage):
     path = tmp_path / "call.safetensors"
-    if damage == "other":
+    if damage in ("text", "tensors"):
+        arguments = "[[" if damage == "text" else '[[{"tensor": "t1", "strides": [1]}], {"words": {}}]'
+        about = {"operator": "aten.exp.default", "arguments": arguments}
+        safetensors.save_file({"t0": torch.ones(2)}, str(path), metadata=about)
+    elif damage == "other":
         safetensors.save_file({"weight": torch.ones(2)}, str(path), metadata={"format": "pt"})
     elif damage != "missing":
         write_call(path, "aten.exp.default", (torch.ones(99),), {}, {})
