@@ -16,7 +16,7 @@ from opscanner.watched import Alert, AlertKind, Site, WatchReport
 #: Of the calls of a site that are checked, each so-manieth has a part of its elements compared in full, a different
 #: part each time; the others are screened. Relative errors are lower bounds either way.
 _PART_EVERY = 16
-_PART = 1 << 14
+_PART = 1 << 12
 #: Alerts of one site that are kept one by one; all are counted.
 _MOST_ALERTS = 16
 
@@ -103,6 +103,7 @@ class Examiner:
         judged: Callable[[], Judgement],
         terms: Callable[[], float | None],
         save: Callable[[AlertKind, str], str],
+        again: Callable[[], torch.Tensor] | None = None,
     ) -> None:
         """Compares one output of a call.
 
@@ -116,8 +117,13 @@ class Examiner:
             Gives the largest magnitude behind the result, where the operator is a sum; asked for only when needed.
         save : callable
             Keeps the call, and gives the file's path.
+        again : callable, optional
+            Gives the second result made with more care; asked for only when something is not finite.
         """
         seen = screen(one, other)
+        if not seen.finite and again is not None:
+            other = again()
+            seen = screen(one, other)
         if seen.finite and seen.difference == 0 and one.dtype == other.dtype:
             return
         suspicious = self._judges or not (seen.finite and seen.scaled_ulp <= self._tolerance.scaled_ulp_of(seen.format))

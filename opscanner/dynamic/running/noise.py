@@ -21,10 +21,14 @@ KINDS = ("ulp", "fumi")
 #: Bytes moved at a time, so that on a CPU source, result and signs stay in the second-level cache; and signs kept.
 CHUNK_BYTES = 1 << 18
 SIGNS = 1 << 18
+#: Elements that :meth:`NoiseSource.perturbed_quickly` takes at a time on a CPU.
+CHUNK_OF_SIGNS = 1 << 17
 CHUNK_BYTES_OF_DEVICE = 1 << 26
 SIGNS_OF_DEVICE = 1 << 25
 
 _PARTS = {torch.complex32: torch.float16, torch.complex64: torch.float32, torch.complex128: torch.float64}
+#: x + c * x with c this share of the format's epsilon adds 0.74 to 1.48 ULP, which round to one step.
+STEP = 0.74
 _INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 _PLAIN = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 _NARROW = tuple(
@@ -110,6 +114,31 @@ class NoiseSource:
         for part, moved in zip(_flat(source).split(chunk), _flat(result).split(chunk), strict=True):
             signs, place = self._signs_for(integer, source.device, len(part))
             move(part, signs.as_strided(part.shape, (1,), place), moved)
+        return result
+
+    def perturbed_quickly(self, tensor: Any) -> Any:
+        """As :meth:`perturbed`, in one pass over memory, for tensors in which there is no infinity.
+
+        Adds 0.74 of the format's epsilon, up or down, to each element in proportion to it: 0.74 to 1.48 ULP, which round
+        to the next number (from a power of two downwards, to the second next). An infinity may turn into NaN, as the
+        largest number may into an infinity: ask for :meth:`perturbed` where a result is not finite. -0 may turn into 0,
+        and subnormal numbers stay.
+        """
+        source = tensor.detach()
+        if self.kind != "ulp" or self.amount != 1 or source.dtype not in _PLAIN or source.is_neg():
+            return self.perturbed(tensor)
+        result = torch.empty_like(source)
+        if result.stride() != source.stride():  # not dense
+            return self.perturbed(tensor)
+        flat, flat_result, size = _flat(source), _flat(result), source.numel()
+        value = STEP * torch.finfo(source.dtype).eps
+        chunk = CHUNK_OF_SIGNS if source.device.type == "cpu" else SIGNS_OF_DEVICE // 2
+        for start in range(0, size, chunk):
+            count = min(chunk, size - start)
+            signs, place = self._signs_for(source.dtype, source.device, count)
+            part = flat if count == size else flat[start : start + count]
+            out = flat_result if count == size else flat_result[start : start + count]
+            torch.addcmul(part, part, signs[place : place + count], value=value, out=out)
         return result
 
     def _signs_for(self, dtype: Any, device: Any, size: int) -> tuple[Any, int]:

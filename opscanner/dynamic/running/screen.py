@@ -41,21 +41,27 @@ def screen(first: torch.Tensor, second: torch.Tensor) -> Screening:
     if first.is_complex():
         first, second = torch.view_as_real(first), torch.view_as_real(second)
     ours, theirs = _flat(first, second)
-    if not first.is_cuda and ours.numel() > _CHUNK:
-        pairs = [(ours[at : at + _CHUNK], theirs[at : at + _CHUNK]) for at in range(0, ours.numel(), _CHUNK)]
-        buffer = torch.empty(_CHUNK, dtype=torch.promote_types(ours.dtype, theirs.dtype))
-        extremes = [_extremes(one, other, buffer) for one, other in pairs]
-        difference, largest = torch.stack(extremes).amax(0).tolist()  # amax gives NaN where there is one
-    else:
-        difference, largest = _extremes(ours, theirs, None).tolist()
+    if first.is_cuda:  # one wait for the device
+        low, high = torch.aminmax(torch.sub(ours, theirs))
+        least, most = torch.aminmax(ours)
+        return Screening(format_, *torch.stack([torch.maximum(-low, high), torch.maximum(-least, most)]).tolist())
+    size = ours.numel()
+    difference = largest = 0.0
+    buffer = torch.empty(min(size, _CHUNK), dtype=torch.promote_types(ours.dtype, theirs.dtype))
+    for at in range(0, size, _CHUNK):
+        one = ours[at : at + _CHUNK] if size > _CHUNK else ours
+        other = theirs[at : at + _CHUNK] if size > _CHUNK else theirs
+        out = torch.sub(one, other, out=buffer if one.numel() == buffer.numel() else buffer[: one.numel()])
+        difference = _larger(difference, out)
+        largest = _larger(largest, one)
     return Screening(format_, difference, largest)
 
 
-def _extremes(one: torch.Tensor, other: torch.Tensor, buffer: torch.Tensor | None) -> torch.Tensor:
-    out = None if buffer is None else buffer[: one.numel()]
-    low, high = torch.aminmax(torch.sub(one, other, out=out))
-    least, most = torch.aminmax(one)
-    return torch.stack([torch.maximum(-low, high).double(), torch.maximum(-least, most).double()])
+def _larger(so_far: float, values: torch.Tensor) -> float:
+    """The larger of a number and the largest magnitude; NaN once there is one."""
+    low, high = torch.aminmax(values)
+    found = max(-low.item(), high.item())
+    return found if found > so_far or found != found else so_far
 
 
 def _flat(first: torch.Tensor, second: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

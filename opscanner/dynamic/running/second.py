@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import torch
 
 from opscanner.dynamic.running.calls import floats_of, is_float, replaced, tensors_of
-from opscanner.dynamic.running.kinds import base_name, written_arguments, written_names
+from opscanner.dynamic.running.kinds import base_name, is_random, written_arguments, written_names
 from opscanner.dynamic.running.noise import NoiseSource
 
 WIDER = {
@@ -39,6 +39,25 @@ class Perturbed:
         self._noise = noise
 
     def arrange(self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Callable[[], Any] | None:
+        if self.may_be_asked_again(operator):
+            others, words = replaced((list(args), dict(kwargs)), _memorized(self._quickly))
+        else:
+            others, words = moved_arguments(self._noise, operator, args, kwargs)
+        return lambda: operator(*others, **words)
+
+    def _quickly(self, tensor: torch.Tensor) -> torch.Tensor:
+        return self._noise.perturbed_quickly(tensor) if is_float(tensor) else tensor
+
+    @staticmethod
+    def may_be_asked_again(operator: Any) -> bool:
+        """True where the call can be made again afterwards: it writes to no argument, and draws no random numbers.
+
+        Then noise is made in a way that infinities do not survive, and in the slower one when something is not finite.
+        """
+        return not written_arguments(operator) and not is_random(operator)
+
+    def arrange_again(self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Callable[[], Any]:
+        """As :meth:`arrange`, with infinities as they are."""
         others, words = moved_arguments(self._noise, operator, args, kwargs)
         return lambda: operator(*others, **words)
 

@@ -187,3 +187,31 @@ def test_noise_that_means_nothing_is_refused() -> None:
     for arguments in ({"kind": "gaussian"}, {"amount": 0.5}, {"amount": 0}, {"kind": "fumi", "amount": -1}):
         with pytest.raises(UsageError):
             NoiseSource(**arguments)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+def test_quick_noise_moves_every_normal_number_by_one_step(dtype):
+    """From a power of two, the numbers below lie half as far apart: there a step down may be two."""
+    generator = torch.Generator().manual_seed(0)
+    exponents = torch.randint(-12, 13, (1 << 18,), generator=generator)
+    x = torch.ldexp(torch.rand(1 << 18, generator=generator, dtype=torch.float64) + 1, exponents).to(dtype)
+    x = x * (torch.randint(0, 2, x.shape, generator=generator) * 2 - 1)
+    moved = NoiseSource(5).perturbed_quickly(x)
+    integer = {2: torch.int16, 4: torch.int32, 8: torch.int64}[x.element_size()]
+    steps = (moved.view(integer) - x.view(integer)).abs()
+    is_power = torch.frexp(x).mantissa.abs() == 0.5
+    assert set(steps[~is_power].tolist()) == {1}
+    assert set(steps[is_power].tolist()) <= {1, 2}
+    grew = moved.abs() > x.abs()
+    assert 0.49 < grew.double().mean() < 0.51
+
+
+def test_quick_noise_leaves_zeros_and_integers_and_is_the_same_for_the_same_seed():
+    x = torch.tensor([0.0, 1.0, -0.0])
+    assert NoiseSource(1).perturbed_quickly(x)[[0, 2]].tolist() == [0.0, 0.0]
+    assert torch.equal(NoiseSource(1).perturbed_quickly(torch.arange(3)), torch.arange(3))
+    y = torch.randn(1000)
+    assert torch.equal(NoiseSource(2).perturbed_quickly(y), NoiseSource(2).perturbed_quickly(y))
+    assert torch.equal(
+        NoiseSource(2).perturbed_quickly(y.expand(3, 1000))[0], NoiseSource(2).perturbed(y.expand(3, 1000))[0]
+    )
