@@ -5,10 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from opscanner import api
 from opscanner.cli import main
 from opscanner.frameworks.runners import is_installed
 
@@ -63,6 +66,23 @@ def test_saved_seeds_are_read_again(capsys: pytest.CaptureFixture[str], tmp_path
     second, err = capsys.readouterr()
     assert first == second
     assert err.count("read from") == 2
+
+
+@needs_torch
+def test_finished_seeds_are_printed_when_it_is_interrupted(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = api.training_deviation
+
+    def interrupted(**options: Any) -> Iterator[Any]:
+        yield from whole(**{**options, "seeds": [0]})
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(api, "training_deviation", interrupted)
+    assert main([*SMALL, "--steps", "2", "--format", "json"]) == 130
+    out, err = capsys.readouterr()
+    assert {one["seed"] for one in json.loads(out)} == {0}
+    assert "interrupted: 1 of 2 seeds are finished" in err
 
 
 @needs_torch
