@@ -114,7 +114,7 @@ def remarks(courses: Sequence[Course]) -> Iterator[str]:
     }
     drowned = [f"{name} from step {step}" for name, step in lost.items() if step is not None]
     if drowned:
-        yield f"chaos, not the operator (within {_OF_CHAOS:g} times of float64 or of 1 ULP): {', '.join(drowned)}"
+        yield f"no more than any rounding leads to (within {_OF_CHAOS:g} times of a baseline): {', '.join(drowned)}"
     if steps > _RANKED_UP_TO and len(drowned) < len(lost):
         yield f"step {steps} is past those that rank: by then differences feed on themselves"
 

@@ -31,13 +31,13 @@ def test_the_table_ranks_by_early_steps_and_ends_with_the_baselines(capsys: pyte
 
 
 @needs_torch
-def test_steps_are_called_chaos_where_a_baseline_is_as_far(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_line_says_from_which_step_a_baseline_is_as_far(capsys: pytest.CaptureFixture[str]) -> None:
     # A residual network with ReLU: its float64 run leaves the float32 one by a jump within some ten steps.
     assert main(["training-deviation", "--model", "resnet", "--operator", "linear,conv2d", "--seeds", "1"]) == 0
     out, err = capsys.readouterr()
     lines = {line.split()[0]: line.split() for line in out.splitlines()}
     assert float(lines["linear"][6]) < 10 * float(lines["whole"][7])  # step 20, two words for "whole model"
-    assert "chaos, not the operator" in err
+    assert "no more than any rounding leads to" in err
     assert "linear (bfloat16 by bfloat16) from step" in err
 
 

@@ -54,7 +54,7 @@ def run(trainer: Counters, seeds: Sequence[int], save: Path | None, steps: int =
     found: list[Course] = []
     try:
         for of_seed in deviation.deviations(
-            trainer, operators=(), format_="bfloat16", upcast=False, steps=steps, seeds=seeds, save=save,
+            trainer, operators=("half", "two"), format_="bfloat16", upcast=False, steps=steps, seeds=seeds, save=save,
             progress=lambda text: None,
         ):  # fmt: skip
             found += of_seed
