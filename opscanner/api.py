@@ -526,20 +526,24 @@ def test(
     Raises
     ------
     UsageError
-        For a name, format, framework or strategy that there is not.
+        For a name, format, framework, strategy or device that there is not, or options that contradict each other.
     """
     from opscanner import testing
 
+    if top is not None and not from_findings:
+        raise UsageError("--top is of the operators that findings suspect", "give --from-findings, or leave --top out")
+    if resume and not store:
+        raise UsageError("--resume goes on with rows in the database, --no-store keeps none there", "leave one out")
     if from_findings:
         suspects = testlist(top=None, db=db, device="cpu" if device == "cpu" else "cuda")
         ids = tuple(dict.fromkeys(one.pair for one in suspects if one.pair))[:top]
         operators = (*operators, *ids)
     request = testing.TestRequest(
         operators=testing.choose_operators(operators, everything=everything, backward=backward),
-        formats=tuple(formats),
-        frameworks=tuple(frameworks),
+        formats=tuple(dict.fromkeys(formats)),
+        frameworks=tuple(dict.fromkeys(frameworks)),
         device=testing.choose_device(device, frameworks),
-        strategies=tuple(strategies) if strategies else None,
+        strategies=tuple(dict.fromkeys(strategies)) if strategies else None,
         laws=laws,
         seed=seed,
         budget=budget,

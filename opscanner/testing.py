@@ -6,6 +6,7 @@ The two wings meet here: findings of a scan choose operators, and measurements g
 from __future__ import annotations
 
 import functools
+import math
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -20,7 +21,7 @@ from opscanner.dynamic.laws import check_laws
 from opscanner.dynamic.measure import STRATEGY_IDS, Plan, measure_task, operator_by_id
 from opscanner.dynamic.verdict import WIDER
 from opscanner.errors import OpscannerError, UsageError
-from opscanner.frameworks.runners import FRAMEWORKS, is_installed, runner_of
+from opscanner.frameworks.runners import FRAMEWORKS, check_device, is_installed, runner_of
 from opscanner.graph.queries import reading
 from opscanner.graph.trial_store import TrialStore, differences, find_measurements
 from opscanner.measurements import Measurement, Status
@@ -35,6 +36,9 @@ _SIZES = ((4.0, "large"), (1.0, "default"), (0.0, "small"))
 
 #: Seconds an operator's batches in one format may take at ``--budget 1``.
 SECONDS_AN_OPERATOR = 20.0
+
+#: Seeds are kept as the database's integers.
+_SEEDS = 2**63
 
 
 @dataclass(frozen=True)
@@ -138,6 +142,40 @@ def _operators_of(name: str, backward: bool) -> tuple[Operator, ...]:
             raise unknown from None
 
 
+def check_request(request: TestRequest) -> None:
+    """Refuses what would measure nothing, or what nothing can be made of.
+
+    Raises
+    ------
+    UsageError
+        For a format, framework, strategy or device that there is not, and for numbers out of their range.
+    """
+    for what, given, known in (
+        ("format that can be tested", request.formats, FORMATS),
+        ("framework", request.frameworks, tuple(FRAMEWORKS)),
+    ):
+        if not given:
+            raise UsageError(f"no {what} is named", f"one of {', '.join(known)}")
+    if not (math.isfinite(request.budget) and request.budget > 0):
+        raise UsageError(f"a budget of {request.budget} scales nothing", "a number above 0; 1 is the default")
+    if not (math.isfinite(request.time_limit_s) and request.time_limit_s > 0):
+        raise UsageError(f"a time limit of {request.time_limit_s:g} s leaves no time", "seconds an operator, above 0")
+    if not 0 <= request.seed < _SEEDS:
+        raise UsageError(f"the seed {request.seed} is out of range", f"from 0 to {_SEEDS - 1}")
+    tasks_of(request, request.frameworks)
+    _check_device(request)
+
+
+def _check_device(request: TestRequest) -> None:
+    kind, colon, number = request.device.partition(":")
+    if request.device == "cpu":
+        return
+    if kind != "cuda" or (colon and not number.isdecimal()):
+        raise UsageError(f"there is no device {request.device!r}", "auto, cpu, cuda or cuda:N")
+    for name in _installed(request.frameworks)[0]:
+        check_device(name, request.device, runner_of(name).devices())
+
+
 def run_tests(
     request: TestRequest,
     *,
@@ -157,8 +195,9 @@ def run_tests(
     Raises
     ------
     UsageError
-        For a format, framework or strategy that there is not, or a framework that is not installed.
+        For what :func:`check_request` refuses, or a framework that is not installed.
     """
+    check_request(request)
     frameworks, missing = _installed(request.frameworks)
     tasks = tasks_of(request, frameworks)
     result = TestResult(left_out=missing)
@@ -194,8 +233,23 @@ def run_tests(
         done=done,
     )
     order = {task.operator: place for place, task in enumerate(tasks)}
+    if without := _without_inputs(request, tasks, result, done):
+        progress(without)
     result.measurements.sort(key=lambda one: (order.get(one.operator, len(order)), one.format, one.framework))
     return result
+
+
+def _without_inputs(request: TestRequest, tasks: Sequence[Task], result: TestResult, done: frozenset[str]) -> str:
+    """A line on tasks that came to their end without a row: no strategy that was asked for makes inputs for them."""
+    if request.strategies is None or result.summary.interrupted or result.summary.lost:
+        return ""
+    measured = {(one.operator, one.format) for one in result.measurements}
+    empty = [f"{one.operator} {one.format}" for one in tasks if one.key not in done]
+    empty = [name for name in empty if tuple(name.split(" ")) not in measured]
+    if not empty:
+        return ""
+    more = f" and {len(empty) - 3} more" if len(empty) > 3 else ""
+    return f"no inputs of {', '.join(request.strategies)} for {', '.join(empty[:3])}{more}: not measured"
 
 
 def test_task(
@@ -231,6 +285,7 @@ def run_kept_tests(
     UsageError
         When there is nothing to resume, or the last campaign was asked for otherwise.
     """
+    check_request(request)
     frameworks, _ = _installed(request.frameworks)
     began: dict[str, Any] = {
         "versions": {name: release_of(name) for name in frameworks},

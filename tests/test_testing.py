@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import math
+import re
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 pytest.importorskip("flint", reason="needs the extra `dynamic`")
 
+from opscanner import api
 from opscanner.dynamic.campaign import CampaignSummary
+from opscanner.dynamic.measure import operator_by_id
 from opscanner.errors import UsageError
 from opscanner.measurements import Measurement, Status, Verdict
 from opscanner.operators.catalog import find_operators
 from opscanner.report import measurements as report
-from opscanner.testing import TestRequest, TestResult, evaluations_of_budget, tasks_of
+from opscanner.testing import TestRequest, TestResult, check_request, evaluations_of_budget, run_kept_tests, tasks_of
 
 
 def measurement(operator: str, strategy: str, coverage: dict[str, float], in_all: dict[str, float]) -> Measurement:
@@ -64,3 +71,56 @@ def test_a_line_of_the_table_says_what_each_input_was_fed() -> None:
     (line,) = report.rows([lost])
     assert len(line) == len(report.COLUMNS)
     assert line[report.COLUMNS.index("verdict")] == "aborted"
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"device": "tpu"}, "no device 'tpu'"),
+        ({"device": "cuda:first"}, "no device 'cuda:first'"),
+        ({"formats": ()}, "no format that can be tested is named"),
+        ({"frameworks": ()}, "no framework is named"),
+        ({"formats": ("float15",)}, "'float15' is no format"),
+        ({"strategies": ("guess",)}, "no input strategy is called 'guess'"),
+        ({"budget": math.nan}, "a budget of nan"),
+        ({"budget": math.inf}, "a budget of inf"),
+        ({"time_limit_s": 0.0}, "a time limit of 0 s"),
+        ({"time_limit_s": -1.0}, "a time limit of -1 s"),
+        ({"time_limit_s": math.nan}, "a time limit of nan s"),
+        ({"seed": 10**23}, "the seed 100000000000000000000000 is out of range"),
+        ({"seed": -1}, "the seed -1 is out of range"),
+    ],
+)
+def test_what_would_measure_nothing_is_refused(asked: dict[str, Any], said: str) -> None:
+    good: dict[str, Any] = {"operators": (), "formats": ("float16",), "frameworks": ("pytorch",), "device": "cpu"}
+    with pytest.raises(UsageError, match=re.escape(said)):
+        check_request(TestRequest(**{**good, **asked}))
+    check_request(TestRequest(**good))
+
+
+def test_a_gpu_that_is_not_there_is_refused_before_anything_is_kept(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    if Path("/dev/nvidia0").exists():
+        pytest.skip("there is a GPU")
+    request = TestRequest((operator_by_id("abs"),), ("float16",), ("pytorch",), "cuda")
+    with pytest.raises(UsageError, match="pytorch has no device 'cuda' here"):
+        run_kept_tests(request, str(tmp_path / "t.sqlite"), resume=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_options_that_contradict_each_other_are_refused() -> None:
+    with pytest.raises(UsageError, match="--top"):
+        api.test(["abs"], top=3, store=False)
+    with pytest.raises(UsageError, match="--resume"):
+        api.test(["abs"], resume=True, store=False)
+
+
+def test_a_strategy_that_makes_no_inputs_says_so_and_a_format_named_twice_counts_once() -> None:
+    pytest.importorskip("torch")
+    said: list[str] = []
+    found = api.test(
+        ["sign"], strategies=["exhaustive"], formats=["float32", "float32", "float16", "float16"], store=False,
+        frameworks=["pytorch"], device="cpu", progress=said.append,
+    )  # fmt: skip
+    assert [(row.format, row.strategy) for row in found.measurements] == [("float16", "exhaustive")]
+    assert "no inputs of exhaustive for sign float32: not measured" in said

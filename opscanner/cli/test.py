@@ -10,7 +10,7 @@ from opscanner.cli.options import db_option, format_option, render
 
 
 def _names(context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in value.split(",") if part.strip())
+    return tuple(dict.fromkeys(part.strip() for part in value.split(",") if part.strip()))
 
 
 @click.command("test")
