@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any
 
+from opscanner.composition import is_composite
+
 
 class Status(Enum):
     """How a trial ended; the values stand in tables and reports."""
@@ -121,6 +123,16 @@ class Measurement:
     coverage: dict[str, float] = field(default_factory=dict)
     coverage_in_all: dict[str, float] = field(default_factory=dict)
 
+    @property
+    def composite(self) -> bool:
+        """True when the call is put together of several of the framework's, so that its error is none of theirs."""
+        return is_composite(self.expression)
+
+    @property
+    def is_fault(self) -> bool:
+        """True for what a maintainer of the framework would want to know."""
+        return self.verdict.is_fault and not self.composite
+
     def as_texts(self) -> dict[str, str]:
         """The fields as texts, for tables: what holds several values as JSON, None as nothing, floats exactly."""
         row = {}
@@ -154,6 +166,7 @@ class Measurement:
         """The object that ``opscanner test --format json`` prints."""
         row = dict(self.__dict__)
         row["status"], row["verdict"] = self.status.value, self.verdict.value
+        row["composite"] = self.composite
         row["quantiles_ulp"] = dict(zip(("0.5", "0.9", "0.99", "0.999"), self.quantiles_ulp, strict=False))
         return row
 

@@ -83,11 +83,14 @@ class Agreement:
 def predictions(comparisons: Iterable[Comparison], measured: Iterable[Measurement]) -> list[Prediction]:
     """The rows that both stages know, the highest score first.
 
+    Calls that this project put together of several of a framework's are left out: no kernel of a finding runs in them
+    alone, and what they round in between is no fault of the framework.
     A comparison stands for a group of rows of the table of pairs, which run the same kernels: its fault is that of any.
     """
     by_key: dict[tuple[str, str, str], list[Measurement]] = defaultdict(list)
     for one in measured:
-        if one.status is Status.RAN and one.verdict not in (Verdict.NOT_MEASURED, Verdict.UNDECIDED):
+        unknown = one.verdict in (Verdict.NOT_MEASURED, Verdict.UNDECIDED)
+        if one.status is Status.RAN and not unknown and not one.composite:
             by_key[one.operator, one.framework, one.format].append(one)
     found = []
     for comparison in comparisons:

@@ -58,3 +58,30 @@ def test_it_is_told_by_cause():
     found = agreement_by([row(0.9, True, cause="accumulation"), row(0.9, False, cause="composite")], "cause")
     assert found["accumulation"].precision == 1.0
     assert found["composite"].precision == 0.0
+
+
+def test_calls_put_together_here_say_nothing_of_the_scan():
+    # hypot exists in torch alone; its formula in TensorFlow is four calls of this project's choice.
+    from types import SimpleNamespace
+
+    from opscanner.prediction import predictions
+
+    def row(framework, expression):
+        return Measurement(
+            operator="hypot", direction="forward", framework=framework, version="1", format="float16", device="cpu",
+            layout="contiguous", strategy="boundary", seed=0, status=Status.RAN, verdict=Verdict.CLASS_MISMATCH,
+            expression=expression,
+        )  # fmt: skip
+
+    def side(framework):
+        return SimpleNamespace(framework=framework, known=True, risk=SimpleNamespace(score=1.0, cause=None))
+
+    comparison = SimpleNamespace(
+        pairs=("hypot",), format="float16", direction="forward", device="cpu", first=side("pytorch"),
+        second=side("tensorflow"),
+    )  # fmt: skip
+    measured = [
+        row("pytorch", "torch.hypot(x, y)"),
+        row("tensorflow", "raw.Sqrt(x=raw.AddV2(x=raw.Square(x=x), y=raw.Square(x=y)))"),
+    ]
+    assert [one.framework for one in predictions([comparison], measured)] == ["pytorch"]

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from opscanner.composition import is_composite
 from opscanner.errors import OpscannerError, UsageError
 from opscanner.operators.pairs import OperatorPair, PairInput, data_folder, parse_inputs, read_pairs
 
@@ -76,6 +77,11 @@ class Operator:
     def float_inputs(self) -> tuple[PairInput, ...]:
         """The inputs that hold values of the format under test and are free: no expressions of others."""
         return tuple(item for item in self.inputs if item.kind == "float")
+
+    @property
+    def composite(self) -> tuple[str, ...]:
+        """The frameworks whose call is put together here of several of theirs (``opscanner.composition``)."""
+        return tuple(name for name, call in self.calls.items() if is_composite(call))
 
     @property
     def names(self) -> tuple[str, ...]:

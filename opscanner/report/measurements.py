@@ -13,8 +13,8 @@ COLUMNS = (
     "upcast", "max abs", "max rel", "nan/inf/sign/flush", "fed", "at", "expected", "got", "verdict",
 )  # fmt: skip
 
-#: Columns of the CSV, which ``Measurement.from_texts`` reads again.
-FIELDS = tuple(one.name for one in fields(Measurement))
+#: Columns of the CSV, which ``Measurement.from_texts`` reads again; the last one follows from the expression.
+FIELDS = (*(one.name for one in fields(Measurement)), "composite")
 
 _ORDER = list(Verdict)
 
@@ -65,13 +65,13 @@ def rows(measured: Iterable[Measurement]) -> Iterable[Sequence[Any]]:
             _place(one),
             f"{one.worst_expected:.6g}",
             f"{one.worst_got:.6g}",
-            one.verdict.value,
+            f"{one.verdict.value}, composite" if one.composite else one.verdict.value,
         )
 
 
 def texts(measured: Iterable[Measurement]) -> Iterable[Sequence[str]]:
     """Cells of :data:`FIELDS`."""
-    return (tuple(one.as_texts().values()) for one in measured)
+    return ((*one.as_texts().values(), str(one.composite)) for one in measured)
 
 
 def rounded(value: float) -> float:
