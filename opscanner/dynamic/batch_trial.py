@@ -12,7 +12,7 @@ import numpy as np
 
 from opscanner.dynamic.budgets import Budget, budget_for
 from opscanner.dynamic.inputs import Batch
-from opscanner.dynamic.oracle.magnitudes import Terms, terms_of
+from opscanner.dynamic.oracle.magnitudes import Terms, scales_of, terms_of
 from opscanner.dynamic.oracle.oracle import TIER_FLOAT64, TIER_LONGDOUBLE, Reference, evaluate_reference
 from opscanner.dynamic.trial import Outcome, run_call
 from opscanner.dynamic.verdict import WIDER, Judgement, excess_ulp, judge
@@ -232,7 +232,14 @@ class BatchTrial:
             "terms": sum(array.size for array in self._batch.inputs.values()) / max(got.size, 1),
             "flushed_reference": flushed[position] if flushed is not None else None,
             "sum_of": lambda: self._terms_of_output(position, got.shape),
+            "scale": self._scale(position, got.shape),
         }
+
+    def _scale(self, position: int, shape: tuple[int, ...]) -> np.ndarray | None:
+        if not self._operator.scale:
+            return None
+        scale = scales_of(self._operator.scale, self._batch.inputs, self._format)[position]
+        return scale if scale.shape == shape else None
 
     def _terms_of_output(self, position: int, shape: tuple[int, ...]) -> Terms | None:
         if not self._knows_terms:

@@ -298,7 +298,10 @@ def _visible(
     if scale is not None:
         finite = np.maximum(finite, np.where(np.isfinite(scale), np.abs(scale), 0.0).reshape(values.shape))
     largest = np.broadcast_to(finite.max(axis=-1, keepdims=True, initial=0.0), values.shape)
-    scaled = error * (ulp_of(values, format_) / ulp_of(largest, format_)).ravel()
+    # An intermediate result may be beyond the format, as the exponents of its ULP are not.
+    unbounded = np.where(largest > 0, np.ldexp(1.0, np.frexp(largest)[1] - FORMATS[format_].precision), 0.0)
+    unit = np.maximum(ulp_of(largest, format_), unbounded)
+    scaled = error * (ulp_of(values, format_) / unit).ravel()
     visible: np.ndarray = ~(scaled <= budget.ulp)
     return visible
 

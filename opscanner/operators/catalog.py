@@ -56,6 +56,9 @@ class Operator:
         The class of error budget (``data/ulp_budgets.csv``).
     note : str
         Of the reference.
+    scale : str
+        The largest intermediate result of each output's elements, an expression as :attr:`reference`, where a framework
+        must round one to the format: the output that a gradient is handed. Empty: the row's largest result is.
     pair : OperatorPair or None
         The row of ``data/operator_pairs.csv``: names in both frameworks, what ran, why it could not be checked.
     """
@@ -71,6 +74,7 @@ class Operator:
     domain: str = ""
     budget: str = ""
     note: str = ""
+    scale: str = ""
     pair: OperatorPair | None = field(default=None, repr=False)
 
     @property
@@ -98,6 +102,7 @@ class _Reference:
     domain: str
     budget: str
     note: str
+    scale: str
     place: str
 
 
@@ -221,6 +226,7 @@ def _with_reference(operator: Operator, row: _Reference | None) -> Operator:
         domain=row.domain,
         budget=row.budget,
         note=row.note,
+        scale=row.scale,
     )
 
 
@@ -233,8 +239,9 @@ def _read_references(folder: Path) -> dict[str, _Reference]:
                     f"{place}: {row['id']!r} has a reference at {found[row['id']].place}", "keep one of the rows"
                 )
             found[row["id"]] = _Reference(
-                row["reference"], _answer(row["elementwise"], place), row["domain"], row["budget"], row["note"], place
-            )
+                row["reference"], _answer(row["elementwise"], place), row["domain"], row["budget"], row["note"],
+                row.get("scale", ""), place,
+            )  # fmt: skip
     return found
 
 
@@ -252,6 +259,9 @@ _NEEDED = {
     _REFERENCES: ("id", "reference", "elementwise", "domain", "budget", "note"),
 }
 
+#: Columns that tables may have beside.
+_OPTIONAL = ("scale",)
+
 
 def _rows(table: Path) -> Iterable[tuple[dict[str, str], str]]:
     """The rows of a table with their places (``file:line``); none when there is no table."""
@@ -264,4 +274,4 @@ def _rows(table: Path) -> Iterable[tuple[dict[str, str], str]]:
             place = f"{table.name}:{reader.line_num}"
             if missing := [name for name in needed if row.get(name) is None]:
                 raise OpscannerError(f"{place}: no {', '.join(missing)}", f"the columns are {', '.join(needed)}")
-            yield {name: row[name].strip() for name in needed}, place
+            yield {name: (row[name] or "").strip() for name in (*needed, *_OPTIONAL) if name in row}, place

@@ -185,3 +185,14 @@ def test_a_float32_sum_has_its_budget_in_ulp_of_what_its_terms_add_up_to():
     more = {"format_": "float32", "kind": "sum", "elementwise": False, "sum_of": of_terms(2.0**24, 100)}
     assert judged([31.0], [1.0], [1.0], **more).verdict is Verdict.INHERENT
     assert judged([65.0], [1.0], [1.0], **more).verdict is Verdict.BEYOND_UPCAST
+
+
+def test_an_error_of_a_saved_output_is_lost_beside_the_largest_term():
+    # softmax_grad of (0, 0, 0) and (1, 1, 1): y = 1/3 is saved as 0.33325, and (1 - 3 y) y leaves 8.1e-5 where 0 is
+    # right, whose ULP is float16's smallest; the terms y and y are 0.67, of ULP 2**-11.
+    values = np.zeros((1, 3))
+    more = {"kind": "sum", "elementwise": False}
+    found = judged(np.full((1, 3), 8.1e-5), values, values, scale=np.full((1, 3), 0.67), **more)
+    assert found.verdict is Verdict.NEAR_ZERO
+    assert judged(np.full((1, 3), 8.1e-5), values, values, **more).verdict is Verdict.BEYOND_UPCAST
+    assert judged(np.full((1, 3), 1e-3), values, values, scale=np.full((1, 3), 0.67), **more).verdict.is_fault

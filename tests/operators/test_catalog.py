@@ -130,3 +130,8 @@ def test_an_unknown_name_is_answered_with_what_is_spelled_alike() -> None:
 def test_an_operator_without_a_reference_says_why() -> None:
     silent = [one.id for one in load_catalog() if not one.reference and not one.note.startswith("none: ")]
     assert silent == []
+
+
+def test_gradients_that_are_handed_a_rounded_output_have_the_scale_of_their_terms() -> None:
+    scaled = {one.id for one in load_catalog() if one.scale}
+    assert scaled == {"softmax_grad", "softmax_grad.columns", "log_softmax_grad", "log_softmax_grad.columns"}

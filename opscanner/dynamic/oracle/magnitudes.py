@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from opscanner.dynamic.oracle.namespace import reference_names
+from opscanner.precision.formats import FORMATS
 
 #: Functions of references that only add up products of their inputs, and weights that are not negative, or move them.
 _SUMS = frozenset((
@@ -52,6 +53,15 @@ def terms_of(expression: str, inputs: Mapping[str, np.ndarray], format_: str) ->
         Terms(magnitude, np.maximum(count, size / max(magnitude.size, 1)))
         for magnitude, count in zip(magnitudes, counts, strict=True)
     )
+
+
+def scales_of(expression: str, inputs: Mapping[str, np.ndarray], format_: str) -> tuple[np.ndarray, ...]:
+    """What a catalog's row says of its largest intermediate results, for each output, in float64.
+
+    ``smallest`` in an expression is the format's smallest normal number: below it a rounding is as large as there.
+    """
+    named = {**inputs, "smallest": np.asarray(2.0 ** FORMATS[format_].emin)}
+    return tuple(_evaluate(ast.parse(expression, mode="eval"), named, format_))
 
 
 def _evaluate(code: ast.Expression, inputs: Mapping[str, np.ndarray], format_: str) -> list[np.ndarray]:

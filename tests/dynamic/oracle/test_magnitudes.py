@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from opscanner.dynamic.oracle.magnitudes import terms_of
+from opscanner.dynamic.oracle.magnitudes import scales_of, terms_of
+from opscanner.operators.catalog import load_catalog
 
 ROWS = np.array([[1.0, -2.0, 4.0]])
 
@@ -47,3 +48,10 @@ def test_each_output_has_its_terms() -> None:
     found = terms_of("(total(x, 1), x * y)", {"x": ROWS, "y": ROWS}, "bfloat16")
     assert found is not None
     assert [one.magnitude.ravel().tolist() for one in found] == [[7.0], [1.0, 4.0, 16.0]]
+
+
+def test_the_scale_of_softmaxs_gradient_is_its_largest_term() -> None:
+    # y = 1/3: y * (|dy| + sum |dy| y) = 1/3 * (1 + 1).
+    operator = next(one for one in load_catalog() if one.id == "softmax_grad")
+    (scale,) = scales_of(operator.scale, {"x": np.zeros((1, 3)), "dy": np.array([[1.0, -1.0, 1.0]])}, "float16")
+    assert scale == pytest.approx(np.full((1, 3), 2 / 3), rel=1e-3)  # and 2**-14 for what underflows
