@@ -62,6 +62,7 @@ if TYPE_CHECKING:
 
     from opscanner.dynamic.fault_stories import NotShown
     from opscanner.dynamic.running.bisection import Bisection
+    from opscanner.dynamic.running.replayed import Replayed
     from opscanner.dynamic.running.script import WatchedScript
     from opscanner.dynamic.study import StudyRow
     from opscanner.dynamic.study_strategies import StrategyRow
@@ -868,6 +869,57 @@ def watch_script(
     from opscanner.dynamic.running import script as running_script
 
     return running_script.watch_script(script, arguments, is_module=is_module, **options)
+
+
+def replay(file: str | Path, *, device: str = "cpu", seeds: int = 8, trials: int = 250) -> Replayed:
+    """Calls an operator again on inputs that a watch saved, and holds its result against others and the exact one.
+
+    Parameters
+    ----------
+    file : path
+        As ``opscanner.watch(..., save=FOLDER)`` wrote it: data, no code.
+    seeds : int
+        Perturbations of the inputs.
+    trials : int
+        Calls that making the inputs small may take; 0 leaves them as they are.
+
+    Raises
+    ------
+    UsageError
+        When torch is not installed, or there is no such device.
+    OpscannerError
+        When the file cannot be read, is of an operator that this torch has not, or memory does not suffice.
+    """
+    require("replaying a call", _WATCH_NEEDS, "dynamic,torch")
+    from opscanner.dynamic.running import replay as replaying
+
+    return replaying.replay(file, device=device, seeds=seeds, trials=trials)
+
+
+def replay_script(found: Replayed) -> str:
+    """A stand-alone script of a replay's smallest inputs; it ends with 1 where the operator is wrong.
+
+    Raises
+    ------
+    OpscannerError
+        When there are no smaller inputs, or no script can show them.
+    """
+    from opscanner.dynamic.running import call_script
+
+    return call_script.script_of(found)
+
+
+def write_smallest(found: Replayed, file: str | Path) -> None:
+    """Writes a replay's smallest inputs to a file that can be replayed.
+
+    Raises
+    ------
+    OpscannerError
+        When there are none.
+    """
+    from opscanner.dynamic.running import replay as replaying
+
+    replaying.write_smallest(found, file)
 
 
 def bisect_precision(

@@ -26,6 +26,7 @@ COMMANDS = {
     "testlist": ("testlist", "List operators worth a precision test, or write the tests."),
     "test": ("test", "Run operators and measure them against correctly rounded results."),
     "watch": ("watch", "Run a script, and check every operator that its models call."),
+    "replay": ("replay", "Call an operator again on inputs that a watch saved."),
     "bisect-precision": ("bisect_precision", "Find which layers of a model must be upcast."),
     "study": ("study", "Run the study's experiment again, with its published figures beside."),
     "training-deviation": ("training_deviation", "Train a small model with one operator computed otherwise."),

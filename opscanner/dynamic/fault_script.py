@@ -148,7 +148,7 @@ def write_script(shown: Shown) -> str:
         room = "tf.dtypes.experimental" if kind.startswith("float8") else "tf"
         lines.append(f"dtype = {room}.{kind}")
     for name, array in shown.inputs.items():
-        lines += _input(name, np.asarray(array), shown)
+        lines += input_lines(name, np.asarray(array), shown)
     lines.append(f"result = {expression}")
     lines += ["if isinstance(result, (tuple, list)):", f"    result = result[{shown.output}]"]
     return "\n".join([*lines, *_ending(shown)]) + "\n"
@@ -204,7 +204,8 @@ def run_script(text: str, timeout_s: float = 120.0) -> ScriptRun:
     return ScriptRun(said, done.returncode)
 
 
-def _input(name: str, array: np.ndarray, shown: Shown) -> list[str]:
+def input_lines(name: str, array: np.ndarray, shown: Shown) -> list[str]:
+    """Lines that make one input."""
     floating, torch = array.dtype.kind == "f", shown.framework == "pytorch"
     if array.dtype.kind == "c":
         kind = "torch.complex64" if torch else "tf.complex64"
