@@ -50,7 +50,7 @@ def test_json_has_the_figures(folder):
     assert found["seen"]["kind"] == "made non-finite"
     assert found["same_bits"] is True
     assert [one["against"] for one in found["beside"]] == [
-        "inputs moved by 1 ULP (2 seeds)", "one format wider (float64)"
+        "all inputs moved by 1 ULP (2 seeds)", "one format wider (float64)"
     ]  # fmt: skip
     assert found["exact"][0]["row"] == "exp"
     assert found["exact"][0]["infinity_mismatches"] == 1

@@ -91,7 +91,7 @@ def _of_inputs(found: Replayed) -> str:
     moved = [
         item.comparison.max_scaled_ulp
         for item in found.beside
-        if item.against.startswith("inputs moved") and item.comparison is not None
+        if item.against.startswith("all inputs moved") and item.comparison is not None
     ]
     largest = max(moved, default=0.0)
     if largest < _AMPLIFIED:

@@ -179,10 +179,13 @@ class _Replaying:
         seen = self._found.seen
         if self._mode is Mode.SUBSTITUTE:
             return None
+        unmoved = seen.get("unmoved", [])
+        kept = [one for place, one in enumerate(tensors_of(args, kwargs)) if place in unmoved]
+        parameters = torch.nn.ParameterList(torch.nn.Parameter(one, requires_grad=False) for one in kept)
         seeds = _SEEDS_OF_ALERT if self._mode in (Mode.PERTURB, Mode.PERMUTE) else 1
         for seed in range(seen.get("seed", 0), seen.get("seed", 0) + seeds):
             with watch(
-                mode=self._mode, level="operator", tolerance_ulp=seen.get("tolerance_ulp"),
+                parameters, mode=self._mode, level="operator", tolerance_ulp=seen.get("tolerance_ulp"),
                 tolerance=seen.get("tolerance"), noise=seen.get("noise", "ulp"),
                 amount=seen.get("amount", 1.0), seed=seed,
             ) as report:  # fmt: skip
@@ -209,7 +212,7 @@ class _Replaying:
             )
         wider = sorted({str(WIDER.get(one.dtype, "")).removeprefix("torch.") for one in call.tensors.values()} - {""})
         named = [
-            (f"inputs moved by 1 ULP ({seeds} seeds)", moved),
+            (f"all inputs moved by 1 ULP ({seeds} seeds)", moved),
             (f"one format wider ({', '.join(wider)})", [self._other(self._wider)] if wider else []),
             ("float64", [self._other(lambda: _in_float64(call.operator, call.args, call.kwargs))]),
         ]

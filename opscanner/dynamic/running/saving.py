@@ -11,6 +11,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -66,15 +67,24 @@ class CallSaver:
         Calls with larger tensors are not kept; the alert says so.
     settings : dict
         What is kept beside each call, such as the mode and seed of the watch.
+    unmoved : set of int
+        Addresses of memory that the watch does not perturb; a replay must know which tensors they are.
     """
 
     def __init__(
-        self, folder: Path, *, limit: int = 8, most_bytes: int = MOST_BYTES, settings: Mapping[str, Any] | None = None
+        self,
+        folder: Path,
+        *,
+        limit: int = 8,
+        most_bytes: int = MOST_BYTES,
+        settings: Mapping[str, Any] | None = None,
+        unmoved: AbstractSet[int] = frozenset(),
     ) -> None:
         self._folder = folder
         self._limit = limit
         self._most_bytes = most_bytes
         self._settings = dict(settings or {})
+        self._unmoved = unmoved
         self._written: set[int] = set()
 
     def save(
@@ -98,18 +108,36 @@ class CallSaver:
                 site.notes.append(note)
             return ""
         self._written.add(id(site))
+        try:
+            return str(self._write(site, operator, call, kind, message, result, random))
+        except (OpscannerError, OSError, RuntimeError, SafetensorError) as error:  # no reason to end the model's run
+            site.notes.append(f"inputs not saved: {type(error).__name__}: {str(error).splitlines()[0]}")
+            return ""
+
+    def _write(
+        self,
+        site: Site,
+        operator: Any,
+        call: tuple[Any, Any],
+        kind: AlertKind,
+        message: str,
+        result: Any,
+        random: RandomState | None,
+    ) -> Path:
         self._folder.mkdir(parents=True, exist_ok=True)
         name = re.sub(
             r"[^\w.-]+", "_", f"{len(self._written):02d}_{site.module}_{site.operator}_{site.direction.value}"
         )
         path = self._folder / f"{name}.safetensors"
+        tensors = list(tensors_of(*call))
+        unmoved = [place for place, one in enumerate(tensors) if one.untyped_storage().data_ptr() in self._unmoved]
         seen = {
             **self._settings, "site": site.name, "kind": kind.value, "message": message, "location": site.location,
-            "device": next((str(one.device) for one in tensors_of(*call)), "cpu"),
+            "device": next((str(one.device) for one in tensors), "cpu"), "unmoved": unmoved,
             "result": [digest(one) for one in tensors_of((result,))],
         }  # fmt: skip
         write_call(path, str(operator), call[0], call[1], seen, random=random.saved() if random else {})
-        return str(path)
+        return path
 
 
 def write_call(

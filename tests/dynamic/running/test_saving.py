@@ -95,6 +95,15 @@ def test_saving_is_refused_where_no_operators_are_watched(tmp_path):
         pass
 
 
+def test_what_cannot_be_saved_does_not_end_the_run(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with opscanner.watch(save=tmp_path / "file") as report:
+        given = torch.exp(torch.tensor([100.0]))
+    assert given.item() == float("inf")
+    assert report.alerts[0].saved == ""
+    assert report.sites[0].notes[0].startswith("inputs not saved: FileExistsError")
+
+
 @pytest.mark.parametrize("damage", ["missing", "empty", "cut", "other", "text", "tensors"])
 def test_files_that_are_no_saved_calls_are_named(tmp_path, damage):
     path = tmp_path / "call.safetensors"
