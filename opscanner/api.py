@@ -535,10 +535,13 @@ def test(
         raise UsageError("--top is of the operators that findings suspect", "give --from-findings, or leave --top out")
     if resume and not store:
         raise UsageError("--resume goes on with rows in the database, --no-store keeps none there", "leave one out")
+    if store and (db or os.environ.get("OPSCANNER_DB")) == RESERVED_NAME:
+        raise UsageError(
+            f"--db {RESERVED_NAME} is the summary that comes with opscanner: it is only read, and keeps no rows",
+            "--no-store measures without keeping rows; `opscanner scan` makes a database of your own",
+        )
     if from_findings:
-        suspects = testlist(top=None, db=db, device="cpu" if device == "cpu" else "cuda")
-        ids = tuple(dict.fromkeys(one.pair for one in suspects if one.pair))[:top]
-        operators = (*operators, *ids)
+        operators = (*operators, *_suspected(db, device, testing.choose_device(device, frameworks), progress)[:top])
     request = testing.TestRequest(
         operators=testing.choose_operators(operators, everything=everything, backward=backward),
         formats=tuple(dict.fromkeys(formats)),
@@ -556,6 +559,23 @@ def test(
     if store:
         return testing.run_kept_tests(request, _writable(db), resume=resume, progress=progress)
     return testing.run_tests(request, progress=progress)
+
+
+def _suspected(db: str | None, asked: str, device: str, progress: Callable[[str], None]) -> tuple[str, ...]:
+    """Ids of the operators that findings suspect, the worst first.
+
+    Scans see CUDA kernels above all: without a GPU those come first whose CPU kernels are suspected too.
+    """
+    suspects = testlist(db=db, device="cpu" if asked == "cpu" else "cuda")
+    ids = tuple(dict.fromkeys(one.pair for one in suspects if one.pair))
+    if device != "cpu" or asked == "cpu":
+        return ids
+    too = {one.pair for one in testlist(db=db, device="cpu")}
+    progress(
+        "the findings are of CUDA kernels, and there is no GPU: CPU kernels of the same operators are run, first those "
+        "that are suspected too"
+    )
+    return tuple(sorted(ids, key=lambda name: name not in too))
 
 
 def study(
@@ -745,6 +765,31 @@ def measured(source: str | None = None) -> list[Measurement]:
         raise OpscannerError(f"cannot read {path}: {error.strerror}", "opscanner test --all --format csv") from error
     except (KeyError, ValueError) as error:
         raise OpscannerError(f"{path} is no table of measurements: {error}", "opscanner test --format csv") from error
+
+
+def inputs_of(one: Measurement, *, budget: float = 1.0) -> dict[str, Any]:
+    """The inputs of a measurement's worst batch again, by name: arrays of float64 that hold values of its format.
+
+    Parameters
+    ----------
+    budget : float
+        That of the campaign; other budgets make inputs of other sizes.
+
+    Raises
+    ------
+    UsageError
+        When the measurement's strategy makes no such batch (it did not run, or the budget is another one).
+    """
+    from opscanner.dynamic.measure import remake
+    from opscanner.testing import size_of_budget
+
+    for batch in remake(one, size_of_budget(budget)):
+        if batch.number == one.batch_number or one.strategy == "search":
+            return dict(batch.inputs)
+    raise UsageError(
+        f"{one.strategy or 'no strategy'} makes no batch {one.batch_number} of {one.operator} in {one.format}",
+        "give the budget of the campaign; rows of laws and of what did not run have no inputs",
+    )
 
 
 def predict(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from opscanner.dynamic.fault_script import run_script
 from opscanner.dynamic.fault_shrinking import TRIALS
 from opscanner.dynamic.fault_stories import Fault, NotShown, Story, group_faults
 from opscanner.dynamic.faults import fault_tasks, find_faults
-from opscanner.errors import UsageError
+from opscanner.errors import DatabaseError, UsageError
 from opscanner.graph.queries import reading
 from opscanner.graph.trial_store import TrialStore, campaigns, find_measurements
 from opscanner.graph.trial_store import find_faults as stored_faults
@@ -23,6 +24,18 @@ from opscanner.results import FaultRow, MeasurementRow
 from opscanner.testing import size_of_budget
 
 _Found = dict[tuple[str, str, str], tuple[Explanation, ...]]
+
+
+@contextlib.contextmanager
+def _tested(database: str) -> Iterator[Any]:
+    """As ``reading``; a database that is not there yet, or empty, is made by measuring, and needs no scan."""
+    try:
+        with reading(database) as connection:
+            yield connection
+    except DatabaseError as error:
+        if error.hint.startswith("scan first"):
+            raise DatabaseError(error.what, "test first: opscanner test OPERATOR --db FILE") from error
+        raise
 
 
 def report_faults(
@@ -51,7 +64,7 @@ def report_faults(
     UsageError
         When the campaign holds no faulty measurement that is asked for.
     """
-    with reading(database) as connection:
+    with _tested(database) as connection:
         measured = find_measurements(connection, campaign_id=campaign, framework=framework)
         known = {row.id: row for row in campaigns(connection)}
         if not measured:
@@ -59,7 +72,7 @@ def report_faults(
         campaign_id = measured[0].campaign_id
         former = stored_faults(connection, campaign_id=campaign_id)
     wanted = [row for row in measured if not operators or row.measurement.operator in operators]
-    faulty = [row for row in wanted if row.measurement.verdict.is_fault]
+    faulty = [row for row in wanted if row.measurement.is_fault]
     if not faulty:
         raise UsageError(f"campaign {campaign_id} holds no faulty measurement of what is asked for", "opscanner test")
     size = size_of_budget(float(known[campaign_id].options.get("budget", 1.0)))

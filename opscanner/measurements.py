@@ -34,6 +34,7 @@ class Verdict(Enum):
     UNDECIDED = "undecided"  #: the oracle cannot decide enough of it
     WITHIN_BUDGET = "within budget"
     CORRECT = "correctly rounded"  #: every decided element is within half a ULP
+    EMPTY = "no elements"  #: the result has none: it ran, and nothing can be right or wrong
     NOT_MEASURED = "not measured"  #: it did not run
 
     @property

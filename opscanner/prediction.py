@@ -89,7 +89,7 @@ def predictions(comparisons: Iterable[Comparison], measured: Iterable[Measuremen
     """
     by_key: dict[tuple[str, str, str], list[Measurement]] = defaultdict(list)
     for one in measured:
-        unknown = one.verdict in (Verdict.NOT_MEASURED, Verdict.UNDECIDED)
+        unknown = one.verdict in (Verdict.NOT_MEASURED, Verdict.UNDECIDED, Verdict.EMPTY)
         if one.status is Status.RAN and not unknown and not one.composite:
             by_key[one.operator, one.framework, one.format].append(one)
     found = []

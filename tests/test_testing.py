@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("flint", reason="needs the extra `dynamic`")
@@ -17,6 +20,7 @@ from opscanner.dynamic.measure import operator_by_id
 from opscanner.errors import UsageError
 from opscanner.measurements import Measurement, Status, Verdict
 from opscanner.operators.catalog import find_operators
+from opscanner.precision.rounding import round_to_format
 from opscanner.report import measurements as report
 from opscanner.testing import TestRequest, TestResult, check_request, evaluations_of_budget, run_kept_tests, tasks_of
 
@@ -124,3 +128,61 @@ def test_a_strategy_that_makes_no_inputs_says_so_and_a_format_named_twice_counts
     )  # fmt: skip
     assert [(row.format, row.strategy) for row in found.measurements] == [("float16", "exhaustive")]
     assert "no inputs of exhaustive for sign float32: not measured" in said
+
+
+def test_the_shipped_summary_is_only_read_and_the_refusal_says_what_works() -> None:
+    with pytest.raises(UsageError) as refused:
+        api.test(from_findings=True, db="summary")
+    assert "--no-store" in refused.value.hint
+
+
+def test_without_a_gpu_suspects_of_both_kinds_of_kernels_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = {"cuda": ("mish", "elu", "sign", "elu"), "cpu": ("sign",)}
+
+    def suspected(*, db: str | None, device: str) -> list[SimpleNamespace]:
+        return [SimpleNamespace(pair=name) for name in pairs[device]]
+
+    monkeypatch.setattr(api, "testlist", suspected)
+    said: list[str] = []
+    assert api._suspected(None, "auto", "cpu", said.append) == ("sign", "mish", "elu")
+    assert "there is no GPU" in said[0]
+    said.clear()
+    assert api._suspected(None, "auto", "cuda", said.append) == ("mish", "elu", "sign")
+    assert api._suspected(None, "cpu", "cpu", said.append) == ("sign",)
+    assert said == []
+
+
+def test_a_rows_inputs_are_made_again() -> None:
+    pytest.importorskip("tensorflow")
+    found = api.test(
+        ["cumsum"], strategies=["ones"], formats=["bfloat16"], frameworks=["tensorflow"], device="cpu", store=False,
+    )  # fmt: skip
+    one = next(row for row in found.measurements if row.operator == "cumsum")
+    x = api.inputs_of(one)["x"]
+    assert set(np.unique(x)) == {1.0}
+    place = one.worst_index % x.shape[1]
+    assert (one.worst_expected, one.worst_got) == (round_to_bfloat16(place + 1.0), 256.0)  # a running sum of ones
+    with pytest.raises(UsageError, match="no batch 99"):
+        api.inputs_of(replace(one, batch_number=99))
+
+
+def round_to_bfloat16(value: float) -> float:
+    return float(round_to_format(np.asarray(value), "bfloat16"))
+
+
+def test_expected_and_got_are_printed_with_the_digits_that_tell_them_apart() -> None:
+    one = replace(
+        measurement("tanh", "random", {}, {}), format="float32", verdict=Verdict.BEYOND_UPCAST,
+        worst_expected=1 - 2**-24, worst_got=1.0, worst_inputs={"x": 9.01091385},
+    )  # fmt: skip
+    cells = dict(zip(report.COLUMNS, next(iter(report.rows([one]))), strict=True))
+    assert (cells["expected"], cells["got"], cells["at"]) == ("0.99999994", "1", "x=9.01091385")
+    cells = dict(zip(report.COLUMNS, next(iter(report.rows([replace(one, format="float16")]))), strict=True))
+    assert cells["at"] == "x=9.01091"
+
+
+def test_a_row_without_elements_shows_no_figures() -> None:
+    one = replace(measurement("sign", "empty", {}, {}), count=0, max_ulp=math.nan, verdict=Verdict.EMPTY)
+    cells = next(iter(report.rows([one])))
+    assert len(cells) == len(report.COLUMNS)
+    assert (cells[3], set(cells[4:-1]), cells[-1]) == ("empty", {""}, "no elements")

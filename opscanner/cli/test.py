@@ -27,7 +27,7 @@ def _names(context: click.Context, parameter: click.Parameter, value: str) -> tu
     help="Formats, separated by commas.",
 )  # fmt: skip
 @click.option("--device", default="auto", show_default=True, metavar="NAME", help="auto, cpu, cuda or cuda:N.")
-@click.option("--backward", is_flag=True, help="Gradients too. (--all always runs them.)")
+@click.option("--backward", is_flag=True, help="Gradients beside the operators. (--all always runs them.)")
 @click.option("--strategy", "strategies", multiple=True, metavar="ID", help="Only these input strategies. Repeatable.")
 @click.option("--laws", is_flag=True, help="Also hold results against each other where a law says how they agree.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of all random inputs.")
@@ -40,7 +40,7 @@ def _names(context: click.Context, parameter: click.Parameter, value: str) -> tu
 @click.option("--memory-limit", type=int, default=6144, show_default=True, metavar="MIB", help="Memory of a worker.")
 @click.option("--every-strategy", is_flag=True, help="A line for each strategy, not for each operator's worst.")
 @click.option("--no-store", is_flag=True, help="Do not write to the database.")
-@click.option("--resume", is_flag=True, help="Go on with the last campaign in the database that did not end.")
+@click.option("--resume", is_flag=True, help="Go on with the very last campaign in the database, if it did not end.")
 @format_option
 @db_option
 def command(

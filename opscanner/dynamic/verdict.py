@@ -257,9 +257,17 @@ def _flushed(got: np.ndarray, reference: np.ndarray, format_: str, terms: float)
 
 
 def _right_for_zeros(got: np.ndarray, reference: Reference, format_: str, budget: Budget) -> np.ndarray:
-    """Where a result is right for inputs whose subnormals are zeros: within the budget, or NaN as it should be."""
+    """Where a result is right for inputs whose subnormals are zeros: within the budget, or NaN as it should be.
+
+    A subnormal that is handed on unseen (the sign of x is x where it compares equal to 0) counts as the zero that it is
+    taken for.
+    """
+    zeroed = np.where(np.abs(got) < 2.0 ** FORMATS[format_].emin, 0.0, got)
     error = ulp_error(got, reference.values, format_, low=reference.low).ravel()
-    right: np.ndarray = (error <= budget.ulp) & ~np.asarray(reference.undecided, bool).ravel()
+    as_zero = ulp_error(zeroed, reference.values, format_, low=reference.low).ravel()
+    right: np.ndarray = ((error <= budget.ulp) | (as_zero <= budget.ulp)) & ~np.asarray(
+        reference.undecided, bool
+    ).ravel()
     return right
 
 
@@ -309,6 +317,8 @@ def _visible(
 def _worst(
     groups: Iterable[tuple[Verdict, np.ndarray]], decided: np.ndarray, error: np.ndarray
 ) -> tuple[Verdict, np.ndarray]:
+    if not decided.size:
+        return Verdict.EMPTY, np.flatnonzero(decided)
     if decided.sum() < _ENOUGH_DECIDED * decided.size:
         return Verdict.UNDECIDED, np.flatnonzero(~decided)
     for verdict, elements in groups:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from typing import Any
 
 from opscanner.measurements import Measurement, Status, Verdict
+from opscanner.precision.formats import FORMATS
 
 COLUMNS = (
     "operator", "framework", "format", "worst inputs", "max ULP", "mean", "50/90/99/99.9 %", "> 1 ULP", "of",
@@ -44,6 +46,9 @@ def rows(measured: Iterable[Measurement]) -> Iterable[Sequence[Any]]:
         if one.status is not Status.RAN:
             yield (one.operator, one.framework, one.format, one.strategy, *[""] * 13, one.status.value)
             continue
+        if one.verdict is Verdict.EMPTY:
+            yield (one.operator, one.framework, one.format, one.strategy, *[""] * 13, one.verdict.value)
+            continue
         strategy = one.strategy if one.layout == "contiguous" else f"{one.strategy}, {one.layout}"
         yield (
             one.operator,
@@ -63,8 +68,8 @@ def rows(measured: Iterable[Measurement]) -> Iterable[Sequence[Any]]:
             ),
             "/".join(f"{share:.0%}" for share in one.coverage.values()),
             _place(one),
-            f"{one.worst_expected:.6g}",
-            f"{one.worst_got:.6g}",
+            _told_apart(one.worst_expected, one.format),
+            _told_apart(one.worst_got, one.format),
             f"{one.verdict.value}, composite" if one.composite else one.verdict.value,
         )
 
@@ -81,5 +86,11 @@ def rounded(value: float) -> float:
 
 def _place(one: Measurement) -> str:
     if one.worst_inputs:
-        return ", ".join(f"{name}={value:.6g}" for name, value in one.worst_inputs.items())
+        return ", ".join(f"{name}={_told_apart(value, one.format)}" for name, value in one.worst_inputs.items())
     return f"[{one.worst_index}]" if one.worst_index >= 0 else ""
+
+
+def _told_apart(value: float, format_: str) -> str:
+    """A value with so many digits that no other one of its format reads the same: 6 do in 16 bit, float32 needs 9."""
+    digits = math.ceil(1 + FORMATS[format_].precision * math.log10(2)) if format_ in FORMATS else 17
+    return f"{value:.{max(6, digits)}g}"

@@ -22,6 +22,8 @@ def test_a_database_that_is_not_there_is_said_to_be_so(tmp_path):
     done = run("--db", "none.sqlite", folder=tmp_path)
     assert done.returncode in (1, 2)
     assert "none.sqlite" in done.stderr
+    assert "test first" in done.stderr
+    assert "scan first" not in done.stderr
 
 
 def test_the_summary_is_not_written_to(tmp_path):

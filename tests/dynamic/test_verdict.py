@@ -196,3 +196,19 @@ def test_an_error_of_a_saved_output_is_lost_beside_the_largest_term():
     assert found.verdict is Verdict.NEAR_ZERO
     assert judged(np.full((1, 3), 8.1e-5), values, values, **more).verdict is Verdict.BEYOND_UPCAST
     assert judged(np.full((1, 3), 1e-3), values, values, scale=np.full((1, 3), 0.67), **more).verdict.is_fault
+
+
+def test_a_result_without_elements_is_neither_right_nor_wrong():
+    assert judged([], [], []).verdict is Verdict.EMPTY
+
+
+def test_a_subnormal_that_is_handed_on_where_zero_is_right_for_zeros_is_flushed():
+    # The sign of 2**-130 is 1; a comparison that takes it for 0 hands 2**-130 itself on.
+    zeros = Reference(np.array([0.0]), np.zeros(1), np.zeros(1, bool), np.full(1, 2, np.uint8), 0.0)
+    found = judged([2.0**-130], [1.0], [2.0**-130], "bfloat16", "exact", flushed_reference=zeros)
+    assert found.verdict is Verdict.FLUSHED
+
+
+def test_arange_and_linspace_have_one_budget_of_float32_rounded_once():
+    assert budget_for("progression", "float16").ulp == 0.51
+    assert judged([1.69921875], [1.7], [1.7001953125], kind="progression", elementwise=False).verdict.is_fault
