@@ -72,6 +72,8 @@ def lines(found: Replayed) -> Iterator[str]:
 
 
 def _judged(judgement: Judgement) -> str:
+    if judgement.is_good and not judgement.worst:
+        return "good, none is off"
     if judgement.is_good:
         return f"good, at most {judgement.worst:.3g} times that"
     return f"not good: {judgement}"
