@@ -35,6 +35,7 @@ _MODES = ("perturb", "upcast", "permute")
     help="Kind of perturbation: ULP-sized, or FuMi's constants.",
 )  # fmt: skip
 @click.option("--amount", type=float, default=1.0, show_default=True, help="How many ULP inputs are moved by.")
+@click.option("--parameters", is_flag=True, help="Perturb parameters, too.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of perturbations and permutations.")
 @click.option("--optimizers", is_flag=True, help="Check what optimizers compute, too.")
 @click.option("--save", type=click.Path(file_okay=False), metavar="DIR", help="Save inputs of alerts for replay.")
@@ -54,6 +55,7 @@ def command(
     tolerance: float | None,
     noise: str,
     amount: float,
+    parameters: bool,
     seed: int,
     optimizers: bool,
     save: str | None,
@@ -72,7 +74,7 @@ def command(
 
     ended = api.watch_script(
         script, arguments, is_module=is_module, mode=mode, level=level, every=every, first=first,
-        tolerance_ulp=tolerance_ulp, tolerance=tolerance, noise=noise, amount=amount, seed=seed,
+        tolerance_ulp=tolerance_ulp, tolerance=tolerance, noise=noise, amount=amount, parameters=parameters, seed=seed,
         optimizers=optimizers, save=save, save_limit=save_limit,
     )  # fmt: skip
     found = ended.report

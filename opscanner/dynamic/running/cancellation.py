@@ -15,7 +15,7 @@ from opscanner.dynamic.running.calls import floats_of, is_float, replaced
 from opscanner.dynamic.running.kinds import base_name
 from opscanner.dynamic.running.second import as_they_are
 
-#: Operators whose outputs are sums of products of their inputs: called with magnitudes they give the sums of magnitudes.
+#: Operators whose outputs are sums of products of their inputs: of magnitudes they give the sums of magnitudes.
 _SUMS = frozenset({
     "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "conv1d", "conv2d", "conv3d", "convolution",
     "convolution_backward", "cudnn_convolution", "dot", "embedding_dense_backward", "index_add", "index_put",

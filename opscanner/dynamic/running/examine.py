@@ -104,6 +104,7 @@ class Examiner:
         terms: Callable[[], float | None],
         save: Callable[[AlertKind, str], str],
         again: Callable[[], torch.Tensor] | None = None,
+        located: Callable[[tuple[int, ...]], tuple[int, ...]] | None = None,
     ) -> None:
         """Compares one output of a call.
 
@@ -119,6 +120,8 @@ class Examiner:
             Keeps the call, and gives the file's path.
         again : callable, optional
             Gives the second result made with more care; asked for only when something is not finite.
+        located : callable, optional
+            From an index in these tensors to that in the operator's own result.
         """
         seen = screen(one, other)
         if not seen.finite and again is not None:
@@ -130,9 +133,14 @@ class Examiner:
         full = None
         if suspicious or self._tolerance.relative_error is not None:
             full = compare(one, other)
+            if located is not None:
+                full = replace(full, worst_index=located(full.worst_index))
             _keep_worst(site, full)
         elif site.checked % _PART_EVERY == 1:
-            _keep_worst(site, _compare_part(one, other, site.checked // _PART_EVERY))
+            partly = _compare_part(one, other, site.checked // _PART_EVERY)
+            if located is not None:
+                partly = replace(partly, worst_index=located(partly.worst_index))
+            _keep_worst(site, partly)
         if seen.finite:
             site.max_scaled_ulp = max(site.max_scaled_ulp, seen.scaled_ulp)
         if full is None:

@@ -119,10 +119,10 @@ class NoiseSource:
     def perturbed_quickly(self, tensor: Any) -> Any:
         """As :meth:`perturbed`, in one pass over memory, for tensors in which there is no infinity.
 
-        Adds 0.74 of the format's epsilon, up or down, to each element in proportion to it: 0.74 to 1.48 ULP, which round
-        to the next number (from a power of two downwards, to the second next). An infinity may turn into NaN, as the
-        largest number may into an infinity: ask for :meth:`perturbed` where a result is not finite. -0 may turn into 0,
-        and subnormal numbers stay.
+        Adds 0.74 of the format's epsilon, up or down, to each element in proportion to it: 0.74 to 1.48 ULP, which
+        round to the next number (from a power of two downwards, to the second next). An infinity may turn into NaN,
+        as the largest number may into an infinity: ask for :meth:`perturbed` where a result is not finite. -0 may turn
+        into 0, and subnormal numbers stay.
         """
         source = tensor.detach()
         if self.kind != "ulp" or self.amount != 1 or source.dtype not in _PLAIN or source.is_neg():

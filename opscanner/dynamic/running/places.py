@@ -36,6 +36,11 @@ class Frame:
         self.path = path
         self.counts: Counter[Any] = Counter()
 
+    @property
+    def is_outside(self) -> bool:
+        """True for the frame of code that belongs to no module."""
+        return self.module is None and not self.path
+
 
 class ModulePlaces:
     """Follows which module is running.
@@ -51,12 +56,16 @@ class ModulePlaces:
         The running modules; the first stands for code outside of any.
     steps : int
         Calls of outermost modules.
+    parameters : set of int
+        Addresses of the memory that the parameters of all modules seen are in.
     """
 
     def __init__(self, models: Iterable[torch.nn.Module] = ()) -> None:
         self._paths: dict[int, str] = {}
         self._named: list[torch.nn.Module] = []  # kept, so that no id is given twice
+        self.parameters: set[int] = set()
         for model in models:
+            self._know_parameters(model)
             for path, module in model.named_modules():
                 self._paths.setdefault(id(module), path or type(module).__name__)
                 self._named.append(module)
@@ -87,11 +96,15 @@ class ModulePlaces:
             known = type(module).__name__
             self._paths[id(module)] = known
             self._named.append(module)
+            self._know_parameters(module)
             for path, inner in module.named_modules():
                 if path and id(inner) not in self._paths:
                     self._paths[id(inner)] = f"{known}.{path}"
                     self._named.append(inner)
         return known
+
+    def _know_parameters(self, module: torch.nn.Module) -> None:
+        self.parameters.update(one.untyped_storage().data_ptr() for one in module.parameters())
 
     def current(self) -> tuple[Frame, bool]:
         """The running module, and whether this is the backward pass of it."""

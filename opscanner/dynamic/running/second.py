@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, Protocol
 
 import torch
@@ -31,22 +32,31 @@ class Second(Protocol):
 
 
 class Perturbed:
-    """The same operator on inputs moved by rounding errors."""
+    """The same operator on inputs moved by rounding errors.
+
+    Parameters
+    ----------
+    parameters : set of int
+        Addresses of memory that is left as it is: of the model's parameters, as in FuMi, whose layers perturb inputs.
+    """
 
     is_reference = False
 
-    def __init__(self, noise: NoiseSource) -> None:
+    def __init__(self, noise: NoiseSource, parameters: AbstractSet[int] = frozenset()) -> None:
         self._noise = noise
+        self._parameters = parameters
 
     def arrange(self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Callable[[], Any] | None:
         if self.may_be_asked_again(operator):
             others, words = replaced((list(args), dict(kwargs)), _memorized(self._quickly))
-        else:
-            others, words = moved_arguments(self._noise, operator, args, kwargs)
-        return lambda: operator(*others, **words)
+            return lambda: operator(*others, **words)
+        return self.arrange_again(operator, args, kwargs)
 
     def _quickly(self, tensor: torch.Tensor) -> torch.Tensor:
-        return self._noise.perturbed_quickly(tensor) if is_float(tensor) else tensor
+        return self._noise.perturbed_quickly(tensor) if self._is_moved(tensor) else tensor
+
+    def _is_moved(self, tensor: torch.Tensor) -> bool:
+        return is_float(tensor) and tensor.untyped_storage().data_ptr() not in self._parameters
 
     @staticmethod
     def may_be_asked_again(operator: Any) -> bool:
@@ -58,7 +68,7 @@ class Perturbed:
 
     def arrange_again(self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Callable[[], Any]:
         """As :meth:`arrange`, with infinities as they are."""
-        others, words = moved_arguments(self._noise, operator, args, kwargs)
+        others, words = moved_arguments(self._noise, operator, args, kwargs, self._is_moved)
         return lambda: operator(*others, **words)
 
 
@@ -119,11 +129,15 @@ def _memorized(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torc
 
 
 def moved_arguments(
-    noise: NoiseSource, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+    noise: NoiseSource,
+    operator: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    is_moved: Callable[[torch.Tensor], bool] = is_float,
 ) -> tuple[list[Any], dict[str, Any]]:
     """The arguments, those of floating point moved, and those that the call writes to apart."""
     kept = _kept_apart(operator, args, kwargs)
-    change = _memorized(lambda one: noise.perturbed(one) if is_float(one) else kept(one))
+    change = _memorized(lambda one: noise.perturbed(one) if is_moved(one) else kept(one))
     return replaced(list(args), change), replaced(dict(kwargs), change)
 
 

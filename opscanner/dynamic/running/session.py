@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ def watch(
     tolerance: float | None = None,
     noise: str = "ulp",
     amount: float = 1.0,
+    parameters: bool = False,
     seed: int = 0,
     substitute: Mapping[Any, Callable[..., Any]] | None = None,
     save: str | Path | None = None,
@@ -66,6 +68,8 @@ def watch(
         Tell of relative errors |a - b| / |a + b| past it, too.
     noise, amount, seed
         Kind of perturbation (``ulp``, or ``fumi`` for the constants of FuMi), how many ULP, and its seed.
+    parameters : bool
+        Perturb the modules' parameters, too, where they are operators' inputs.
     substitute : mapping, optional
         For mode substitute: operators or their names -> other implementations with the same arguments.
     save : path, optional
@@ -91,13 +95,18 @@ def watch(
         raise UsageError(f"there is no noise {noise!r}", f"one of {', '.join(KINDS)}")
     settings = {
         "mode": mode.value, "level": level.value, "every": every, "first": first, "noise": noise,
-        "amount": amount, "seed": seed, "tolerance_ulp": tolerance_ulp, "tolerance": tolerance,
-        "torch": torch.__version__,
+        "amount": amount, "parameters": parameters, "seed": seed, "tolerance_ulp": tolerance_ulp,
+        "tolerance": tolerance, "torch": torch.__version__,
     }  # fmt: skip
     report = WatchReport(mode, level, settings, notes=notes_of(models))
     source = NoiseSource(seed, noise, amount)
     places = ModulePlaces(models)
-    saver = CallSaver(Path(save), limit=save_limit, most_bytes=save_bytes, settings=settings) if save else None
+    unmoved = frozenset() if parameters else places.parameters
+    saver = (
+        CallSaver(Path(save), limit=save_limit, most_bytes=save_bytes, settings=settings, unmoved=unmoved)
+        if save
+        else None
+    )
     sampling = Sampling(every, first)
     examiner = Examiner(
         report,
@@ -116,7 +125,7 @@ def watch(
         watching = OperatorWatch(
             report,
             places,
-            _second(mode, source, substitute, seed),
+            _second(mode, source, substitute, seed, unmoved),
             examiner=examiner,
             noise=source,
             sampling=sampling,
@@ -146,14 +155,20 @@ def _chosen(mode: str | Mode, level: str | Level | None) -> tuple[Mode, Level]:
     return chosen, at
 
 
-def _second(mode: Mode, source: NoiseSource, candidates: Mapping[Any, Callable[..., Any]] | None, seed: int) -> Second:
+def _second(
+    mode: Mode,
+    source: NoiseSource,
+    candidates: Mapping[Any, Callable[..., Any]] | None,
+    seed: int,
+    kept: AbstractSet[int],
+) -> Second:
     if (mode is Mode.SUBSTITUTE) != bool(candidates):
         raise UsageError(
             "mode substitute and candidates go together", "give both: mode='substitute', substitute={'aten.softmax': f}"
         )
     match mode:
         case Mode.PERTURB:
-            return Perturbed(source)
+            return Perturbed(source, kept)
         case Mode.UPCAST:
             return Upcast()
         case Mode.PERMUTE:

@@ -21,10 +21,11 @@ from opscanner.dynamic.running.examine import Examiner, Sampling
 from opscanner.dynamic.running.judge import Judgement, judge
 from opscanner.dynamic.running.kinds import Kind, is_random, kind_of, writes_lists
 from opscanner.dynamic.running.noise import NoiseSource
+from opscanner.dynamic.running.parts import Part, part_of
 from opscanner.dynamic.running.places import Frame, ModulePlaces, location
 from opscanner.dynamic.running.random_state import RandomState
 from opscanner.dynamic.running.saving import CallSaver
-from opscanner.dynamic.running.second import Perturbed, Second, as_they_are, moved_arguments
+from opscanner.dynamic.running.second import Perturbed, Second, Substituted, as_they_are, moved_arguments
 from opscanner.watched import AlertKind, Direction, Site, WatchReport
 
 _PLAIN_TENSORS = frozenset({torch.Tensor, torch.nn.Parameter, torch.nn.Buffer})
@@ -91,14 +92,18 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[misc]
             self._report.unchecked[reason] += 1
             return func(*args, **kwargs)
         frame, backward = self._places.current()
-        number = frame.counts[func] = frame.counts[func] + 1
-        key = (frame.path, backward, func, number)
+        where = ""
+        if frame.is_outside:  # no module says where a step begins: what a loop calls again is told by its line
+            number, where = 1, "" if backward else location()
+        else:
+            number = frame.counts[func] = frame.counts[func] + 1
+        key = (frame.path, backward, func, number, where)
         site = self._sites.get(key)
         if site is None:
             if not floats_of(args, kwargs):
                 self._report.unchecked[Kind.EXACT.value] += 1
                 return func(*args, **kwargs)
-            site = self._sites[key] = self._new_site(func, frame, backward, number)
+            site = self._sites[key] = self._new_site(func, frame, backward, number, where)
         site.count += 1
         if not self._sampling.takes(site.count - 1, self._order[id(site)]):
             return func(*args, **kwargs)
@@ -116,7 +121,7 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[misc]
             return "on subclasses of Tensor"
         return ""
 
-    def _new_site(self, func: Any, frame: Frame, backward: bool, number: int) -> Site:
+    def _new_site(self, func: Any, frame: Frame, backward: bool, number: int, where: str) -> Site:
         module = frame.module
         site = Site(
             module=frame.path,
@@ -124,7 +129,7 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[misc]
             direction=Direction.BACKWARD if backward else Direction.FORWARD,
             number=number,
             module_type=type(module).__name__ if module is not None else "",
-            location="" if backward else location(),
+            location=where or ("" if backward else location()),
         )
         self._order[id(site)] = len(self._report.sites)
         self._report.sites.append(site)
@@ -133,14 +138,17 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[misc]
     def _check(self, site: Site, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         before = RandomState.of(args, kwargs) if is_random(func) else None
         try:
-            again = self._second.arrange(func, args, kwargs)
+            part = self._part(site, func, args, kwargs)
+            given, words = (args, kwargs) if part is None else part.of((list(args), dict(kwargs)))
+            again = self._second.arrange(func, given, words)
         except Exception as error:  # noqa: BLE001 - a second run is a trial: what it raises is a fact of its site
             self._note_failure(site, error)
             again = None
         if again is None:
             self._report.unchecked[f"without a second run in mode {self._report.mode.value}"] += 1
             return func(*args, **kwargs)
-        kept = as_they_are(func, args, kwargs) if self._saver is not None or self._second.is_reference else None
+        if self._saver is not None or self._second.is_reference:
+            given, words = as_they_are(func, given, words)
         first = func(*args, **kwargs)
         after = RandomState.of(args, kwargs) if before is not None else None
         try:
@@ -154,8 +162,14 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[misc]
             if after is not None:
                 after.put_back()
         site.checked += 1
-        self._compare(site, func, (args, kwargs) if kept is None else kept, first, second, before)
+        self._compare(site, func, (given, words), first, second, before, part)
         return first
+
+    def _part(self, site: Site, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Part | None:
+        """Of an elementwise operator's elements all at the first check of a site, then a part in turn."""
+        if not site.checked or isinstance(self._second, Substituted):
+            return None
+        return part_of(func, args, kwargs, site.checked)
 
     def _note_failure(self, site: Site, error: Exception) -> None:
         """A second run that a kernel refuses is a fact of the site; the model's own run goes on."""
@@ -164,7 +178,11 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[misc]
             site.notes.append(text)
         self._report.unchecked["whose second run raised"] += 1
 
-    def _compare(self, site: Site, func: Any, call: Any, first: Any, second: Any, random: RandomState | None) -> None:
+    def _compare(
+        self, site: Site, func: Any, call: Any, first: Any, second: Any, random: RandomState | None, part: Part | None
+    ) -> None:
+        if part is not None:
+            first = part.of(first)
         ours, theirs = floats_of((first,)), floats_of((second,))
         inputs = floats_of(*call)
         if not site.formats:
@@ -183,6 +201,7 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[misc]
                 terms=functools.partial(self._terms, site, func, call, place),
                 save=functools.partial(self._save, site, func, call, first, random),
                 again=self._carefully(func, call, place),
+                located=None if part is None else part.index,
             )
 
     def _carefully(self, func: Any, call: Any, place: int) -> Callable[[], torch.Tensor] | None:

@@ -250,3 +250,40 @@ def test_infinities_among_the_inputs_are_no_fault():
         torch.softmax(torch.ones(2, 2) + mask, -1) @ torch.ones(2, 2)
     assert report.alerts == []
     assert [site.nan_mismatches for site in report] == [0, 0, 0]
+
+
+def test_parameters_are_moved_when_asked_for():
+    torch.manual_seed(0)
+    layer = nn.Linear(64, 64)
+    with opscanner.watch(layer) as report:
+        layer.weight * 3
+    assert report.sites[0].max_ulp == 0
+    with opscanner.watch(layer, parameters=True) as report:
+        layer.weight * 3
+    assert report.sites[0].max_ulp > 0
+
+
+def test_a_loop_outside_of_modules_is_one_site_for_each_line():
+    with opscanner.watch() as report:
+        for _ in range(5):
+            x = torch.ones(3).exp()
+            x.exp()
+    assert [site.count for site in report] == [5, 5]
+
+
+def test_of_large_elementwise_results_each_part_has_its_turn():
+    """The first check is of all elements; an element that is worse later is found when its part is looked at."""
+    x = torch.ones(8, 1 << 14)
+    worse = x.clone()
+    worse[5, 3] = 80.0
+    exp = torch.ops.aten.exp.default
+    with opscanner.watch(tolerance_ulp=0.5) as report:
+        for number in range(9):
+            exp(worse if number else x)
+            if number == 4:
+                assert report.sites[0].worst[0] < 3
+    [site] = report
+    assert (site.count, site.checked) == (9, 9)
+    assert site.worst_index == (5, 3)
+    assert site.worst[0] == pytest.approx(5.54e34, rel=1e-3)
+    assert site.shapes == ((8, 1 << 14),)
