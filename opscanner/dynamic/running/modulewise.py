@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,6 +33,8 @@ from opscanner.dynamic.running.wide import flat_weights_kept, format_of_most, ho
 from opscanner.precision.formats import FORMATS
 from opscanner.watched import Site, WatchReport
 
+#: torch's own modules are said to be in ``torch/nn/...``.
+_ABOVE_TORCH = os.path.dirname(os.path.dirname(os.path.abspath(torch.__file__))) + os.sep
 #: Attributes of a module that torch itself keeps apart: what is left is the module's own state.
 _OF_TORCH = frozenset(vars(torch.nn.Module()))
 
@@ -459,6 +462,7 @@ def _defined_at(kind: type) -> str:
     """``file:line`` of a module class's forward."""
     try:
         function = inspect.unwrap(kind.forward)  # type: ignore[attr-defined]
-        return f"{inspect.getsourcefile(function)}:{inspect.getsourcelines(function)[1]}"
+        source = str(inspect.getsourcefile(function)).removeprefix(_ABOVE_TORCH)
+        return f"{source}:{inspect.getsourcelines(function)[1]}"
     except (TypeError, OSError):
         return ""
