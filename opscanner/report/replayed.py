@@ -23,7 +23,8 @@ _MOST_WRITTEN = 8
 def rows(found: Replayed) -> Iterator[Sequence[Any]]:
     """Cells of :data:`COLUMNS`: the result beside others, the exact one last."""
     for one in found.beside:
-        yield (one.against, one.output, *(_cells(one.comparison) if one.comparison is not None else (one.why_not,)))
+        cells = _cells(one.comparison) if one.comparison is not None else (*[""] * 6, one.why_not)
+        yield (one.against, one.output, *cells)
     for truth in found.truths:
         yield ("the exact result", truth.output, *_cells(truth.difference))
 
@@ -61,7 +62,8 @@ def lines(found: Replayed) -> Iterator[str]:
     for truth in found.truths:
         yield _truth_line(truth)
     if found.why_no_truth:
-        yield f"no exact result: {found.why_no_truth}; float64 is the best that is known"
+        best = "; float64 is the best that is known" if found.judgement is not None else ""
+        yield f"no exact result: {found.why_no_truth}{best}"
     if found.judgement is not None:
         yield f"finite elements judged by what one ULP of the inputs does: {_judged(found.judgement)}"
     yield found.conclusion

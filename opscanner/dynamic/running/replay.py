@@ -142,7 +142,9 @@ class _Replaying:
         found.judgement = self._judge(results[0])
         doubles = self._other(lambda: _in_float64(call.operator, call.args, call.kwargs))
         self._ask_oracle(results)
-        if trials and alert is not None:
+        if trials and any(one.is_complex() for one in results):
+            found.why_not_smaller = "complex results are not made small"
+        elif trials and alert is not None:
             self._make_small(alert, results, trials)
         elif trials:
             found.why_not_smaller = self._why_no_alert()

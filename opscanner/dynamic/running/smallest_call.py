@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
+import torch
 
 from opscanner.dynamic.minimize import minimize
 from opscanner.dynamic.running.calls import format_of, is_float
 from opscanner.dynamic.running.named_call import Arrays, NamedCall
+from opscanner.dynamic.running.truth import has_reference
 from opscanner.precision.formats import FORMATS
 
 #: Does a call with these inputs bring the alert?
@@ -33,9 +36,19 @@ def smallest_inputs(
         return False
 
     arrays = call.arrays()
+    if not may_be_cut(call.operator):
+        return minimize(arrays, fails, _narrowest(call), trials=trials, shapes_kept=True)
     alone = _element_alone(arrays, shape, index)
     arrays = alone if alone is not None and fails(alone) else _places_alone(arrays, shape, index, fails)
     return minimize(arrays, fails, _narrowest(call), trials=trials)
+
+
+def may_be_cut(operator: Any) -> bool:
+    """True for operators that are known to refuse shapes that do not fit.
+
+    Kernels behind others trust their callers: oneDNN's LSTM backward ends the process.
+    """
+    return has_reference(operator) or torch.Tag.pointwise in operator.tags
 
 
 def _narrowest(call: NamedCall) -> str:

@@ -154,7 +154,7 @@ def true_results(operator: Any, arguments: Mapping[str, Any], arrays: Mapping[st
     NoTruthError
         When no row is known to compute the same, or its reference is not to be had for these inputs.
     """
-    row, expression, elementwise = _reference_of(operator, arguments, arrays)
+    row, expression, elementwise = _reference_of(operator, arguments, arrays, format_)
     if any(array.dtype.kind == "c" for array in arrays.values()):
         raise NoTruthError("its inputs are complex")
     used = {name: array for name, array in arrays.items() if re.search(rf"\b{name}\b", expression)}
@@ -173,13 +173,28 @@ def true_results(operator: Any, arguments: Mapping[str, Any], arrays: Mapping[st
     return Truth(row, expression, references)
 
 
-def _reference_of(
-    operator: Any, arguments: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
-) -> tuple[Operator, str, bool]:
-    """The catalog's row, the reference with the call's arguments in it, and whether it is elementwise."""
+def has_reference(operator: Any) -> bool:
+    """True for operators that are mapped to a row of the catalog, some form of them at least."""
+    return _plain_name(operator) in {*_EXPRESSIONS, *_unary_rows()}
+
+
+def _plain_name(operator: Any) -> str:
+    """``exp`` of ``aten::exp_`` and ``aten::exp.out``; of the same operator under several names one."""
     name = base_name(operator)
     name = name if name.endswith("__") else name.rstrip("_")
-    name = _SAME.get(name, name)
+    return _SAME.get(name, name)
+
+
+def _reference_of(
+    operator: Any, arguments: Mapping[str, Any], arrays: Mapping[str, np.ndarray], format_: str
+) -> tuple[Operator, str, bool]:
+    """The catalog's row, the reference with the call's arguments in it, and whether it is elementwise."""
+    name = _plain_name(operator)
+    if name == "native_batch_norm" and arguments.get("training") is False:
+        name = "_native_batch_norm_legit_no_training"
+    if name in _ELEMENTWISE and format_ != "float64":
+        # Kernels hold numbers that come beside tensors in float32, in 16 bit too.
+        arguments = {key: float(np.float32(one)) if isinstance(one, float) else one for key, one in arguments.items()}
     if name in _EXPRESSIONS:
         identifier, expression = _EXPRESSIONS[name]
         values = _values(name, arguments, arrays)
@@ -240,7 +255,6 @@ def _values(name: str, arguments: Mapping[str, Any], arrays: Mapping[str, np.nda
         "softplus": (values.get("beta"), values.get("threshold")) != (1, 20),
         "convolution": bool(values.get("transposed")),
         "convolution_backward": bool(values.get("transposed")),
-        "native_batch_norm": not values.get("training", True),
         "_fused_rms_norm": len(values.get("normalized_shape", [0])) != 1 or values.get("eps") is None,
         "_scaled_dot_product_flash_attention_for_cpu": bool(values.get("dropout_p")),
     }

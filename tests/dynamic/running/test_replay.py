@@ -15,9 +15,11 @@ from opscanner.dynamic.fault_script import run_script  # noqa: E402
 from opscanner.dynamic.running.calls import floats_of  # noqa: E402
 from opscanner.dynamic.running.named_call import NamedCall, operator_of  # noqa: E402
 from opscanner.dynamic.running.saving import SavedCall, write_call  # noqa: E402
+from opscanner.dynamic.running.smallest_call import may_be_cut  # noqa: E402
 from opscanner.dynamic.running.true_error import true_errors  # noqa: E402
 from opscanner.dynamic.running.truth import _EXPRESSIONS, NoTruthError  # noqa: E402
 from opscanner.errors import OpscannerError, UsageError  # noqa: E402
+from opscanner.report.replayed import rows  # noqa: E402
 
 aten = torch.ops.aten
 
@@ -151,6 +153,47 @@ def test_an_operator_without_a_reference_says_so(tmp_path):
     found = api.replay(path)
     assert "no row of the catalog" in found.why_no_truth
     assert "float64 run" in found.conclusion
+
+
+def test_shapes_are_kept_of_operators_that_may_not_check_them(tmp_path):
+    assert may_be_cut(aten.mm.default)
+    assert may_be_cut(aten.special_entr.default)
+    assert not may_be_cut(aten.mkldnn_rnn_layer_backward.default)
+    # Distances of 6e38 times 2 leave float32.
+    path = tmp_path / "call.safetensors"
+    x = torch.full((3, 4), 3e38)
+    write_call(path, "aten._cdist_forward.default", (x, -x, 2.0, None), {}, {"mode": "upcast", "kind": "overflow"})
+    found = api.replay(path)
+    assert {name: array.shape for name, array in found.smallest.call.arrays().items()} == {"x1": (3, 4), "x2": (3, 4)}
+
+
+def test_a_format_that_the_operator_refuses_is_a_row_with_the_reason(tmp_path):
+    # On the CPU a layer norm of bfloat16 takes weights of float32; one of float32 takes none of float64.
+    path = tmp_path / "call.safetensors"
+    x, weight = torch.rand(3, 4).bfloat16(), torch.rand(4)
+    write_call(path, "aten.native_layer_norm.default", (x, [4], weight, weight, 1e-5), {}, {})
+    found = api.replay(path)
+    wider = next(one for one in found.beside if one.against.startswith("one format wider"))
+    assert wider.comparison is None
+    assert wider.why_not.startswith("RuntimeError: mixed dtype")
+    assert wider.why_not in {row[-1] for row in rows(found)}
+    assert found.truths[0].within_budget
+
+
+def test_numbers_beside_tensors_count_as_kernels_hold_them(tmp_path):
+    path = tmp_path / "call.safetensors"
+    write_call(path, "aten.mul.Tensor", (torch.rand(1000), 0.1), {}, {})
+    # One product, rounded once; 0.1 itself is off by 0.3 ULP in float32.
+    assert api.replay(path).truths[0].difference.max_ulp <= 0.5
+
+
+def test_complex_results_are_compared_and_left_as_they_are(tmp_path):
+    path = saved(tmp_path, lambda: torch.fft.fft(torch.ones(8)), tolerance_ulp=0.1)
+    found = api.replay(path)
+    assert found.why_not_smaller == "complex results are not made small"
+    assert found.beside[0].comparison.max_scaled_ulp > 0
+    with pytest.raises(OpscannerError, match="complex"):
+        api.replay_script(found)
 
 
 def test_another_implementation_is_not_in_the_file(tmp_path):
