@@ -60,6 +60,7 @@ from opscanner.summary import RESERVED_NAME, open_summary, write_summary
 if TYPE_CHECKING:
     import networkx
 
+    from opscanner.dynamic.experiments.figures import AttentionExperiment, OperatorExperiment
     from opscanner.dynamic.fault_stories import NotShown
     from opscanner.dynamic.running.bisection import Bisection
     from opscanner.dynamic.running.replayed import Replayed
@@ -891,6 +892,81 @@ def faults(
         jobs=jobs,
         time_limit_s=time_limit_s,
         scale=scale,
+        progress=progress,
+    )
+
+
+def operator_experiment(
+    models: Sequence[str] = (),
+    *,
+    formats: Sequence[str] = ("float32", "bfloat16", "float16"),
+    noises: Sequence[str] = ("fumi", "ulp"),
+    steps: int = 3,
+    seed: int = 0,
+    scale: float = 1.0,
+    progress: Callable[[str], None] = lambda text: None,
+) -> OperatorExperiment:
+    """Which operators lose most in small models that train: the first published experiment of FuMi.
+
+    Parameters
+    ----------
+    models, formats, noises, steps
+        As of :func:`opscanner.dynamic.experiments.operators.measure_operators`.
+    scale : float
+        Multiplies the models' widths.
+
+    Raises
+    ------
+    UsageError
+        For a model, format or noise that there is not, or when torch is not installed.
+    """
+    require("the experiment", ("numpy", "torch"), "dynamic,torch")
+    from opscanner.dynamic.experiments.operators import measure_operators
+
+    return measure_operators(
+        models, formats=formats, noises=noises, steps=steps, seed=seed, scale=scale, progress=progress
+    )
+
+
+def attention_experiment(
+    *,
+    formats: Sequence[str] = ("float32", "float16", "bfloat16"),
+    lengths: Sequence[int] = (512,),
+    scales: Sequence[float] = (1.0, 4.0),
+    steps: int = 4,
+    fuzz: int = 4,
+    noise: str = "ulp",
+    seed: int = 0,
+    implementations: Mapping[str, Callable[..., Any]] | None = None,
+    progress: Callable[[str], None] = lambda text: None,
+) -> AttentionExperiment:
+    """Implementations of attention against each other in a running model: the second published experiment of FuMi.
+
+    Parameters
+    ----------
+    formats, lengths, scales, steps, fuzz, noise
+        As of :func:`opscanner.dynamic.experiments.attention.measure_attention`.
+    implementations : mapping, optional
+        Name -> causal attention of query, key and value, (batch, heads, length, size); by default torch's backends
+        for CPUs and one written by hand.
+
+    Raises
+    ------
+    UsageError
+        For a format or noise that there is not, fewer than two implementations, or when torch is not installed.
+    """
+    require("the experiment", ("numpy", "torch"), "dynamic,torch")
+    from opscanner.dynamic.experiments.attention import measure_attention
+
+    return measure_attention(
+        formats=formats,
+        lengths=lengths,
+        scales=scales,
+        steps=steps,
+        fuzz=fuzz,
+        noise=noise,
+        seed=seed,
+        implementations=implementations,
         progress=progress,
     )
 

@@ -29,6 +29,7 @@ COMMANDS = {
     "replay": ("replay", "Call an operator again on inputs that a watch saved."),
     "bisect-precision": ("bisect_precision", "Find which layers of a model must be upcast."),
     "study": ("study", "Run the study's experiment again, with its published figures beside."),
+    "experiment": ("experiment", "Make the published experiments with running models again."),
     "training-deviation": ("training_deviation", "Train a small model with one operator computed otherwise."),
     "report": ("report", "Write reports of what was measured."),
     "chains": ("chains", "Draw the def-use chains through a cast."),

@@ -25,14 +25,14 @@ FOLDER = Path(__file__).resolve().parents[2] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 NAMES = [
     *("01_scan_and_coverage", "02_casts_and_patterns", "03_pytorch_against_tensorflow", "04_one_operator"),
-    *("05_the_study_again", "06_does_the_scan_predict", "08_training_deviation"),
+    *("05_the_study_again", "06_does_the_scan_predict", "07_precision_of_running_models", "08_training_deviation"),
 ]
 #: What a small run must have in its outputs; those that read a database name the release of its TensorFlow too.
 SEEN = {
     "01": "not_there.h", "02": "widened-arithmetic", "03": "comparisons", "04": "act_kernel",
-    "05": "60 tensors, 2 seeds", "06": "measurements of", "08": "2 seeds; torch",
+    "05": "60 tensors, 2 seeds", "06": "measurements of", "07": "length 16", "08": "2 seeds; torch",
 }  # fmt: skip
-RUNS_OPERATORS = ("05", "08")
+RUNS_OPERATORS = ("05", "07", "08")
 #: What code cells may import: the roof, what draws, and names of files.
 ALLOWED = {"opscanner", "pandas", "matplotlib", "networkx", "os", "tempfile", "pathlib"}
 #: Paths that only exist where a notebook was run. /tmp is among them: a temporary folder has a new name every time.
@@ -82,6 +82,8 @@ def test_a_notebook_runs_on_a_small_scan(
     monkeypatch.setenv("OPSCANNER_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("OPSCANNER_STUDY_TENSORS", "60")
     monkeypatch.setenv("OPSCANNER_STUDY_SEEDS", "2")
+    monkeypatch.setenv("OPSCANNER_EXPERIMENT_STEPS", "1")
+    monkeypatch.setenv("OPSCANNER_EXPERIMENT_LENGTH", "16")
     monkeypatch.setenv("OPSCANNER_TRAINING_SEEDS", "2")
     monkeypatch.setenv("OPSCANNER_TRAINING_STEPS", "3")
     number = path.stem[:2]
