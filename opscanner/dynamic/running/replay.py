@@ -60,8 +60,9 @@ def replay(
     UsageError
         For a device that there is not.
     """
-    if device not in runner_of("pytorch").devices() and device != "cuda":
-        raise UsageError(f"there is no device {device}", f"one of {', '.join(runner_of('pytorch').devices())}")
+    devices = runner_of("pytorch").devices()
+    if (f"{device}:0" if device == "cuda" else device) not in devices:
+        raise UsageError(f"there is no device {device}", f"one of {', '.join(devices)}")
     saved = read_call(path, device)
     operator = operator_of(saved.operator, str(path))
     call = NamedCall(operator, saved)

@@ -14,7 +14,7 @@ from opscanner import api  # noqa: E402
 from opscanner.dynamic.fault_script import run_script  # noqa: E402
 from opscanner.dynamic.running.calls import floats_of  # noqa: E402
 from opscanner.dynamic.running.named_call import NamedCall, operator_of  # noqa: E402
-from opscanner.dynamic.running.saving import SavedCall, write_call  # noqa: E402
+from opscanner.dynamic.running.saving import SavedCall, read_call, write_call  # noqa: E402
 from opscanner.dynamic.running.smallest_call import may_be_cut  # noqa: E402
 from opscanner.dynamic.running.true_error import true_errors  # noqa: E402
 from opscanner.dynamic.running.truth import _EXPRESSIONS, NoTruthError  # noqa: E402
@@ -99,6 +99,20 @@ def test_an_operator_that_overflows_on_its_way_is_wrong(tmp_path):
     assert ran.code == 1, ran.output
     assert "(0x7F800000)" in ran.output
     assert "wrong" in ran.output
+
+
+def test_what_the_watch_left_unmoved_stays_so(tmp_path):
+    layer = torch.nn.Linear(4, 4, bias=False)
+    with opscanner.watch(layer, save=tmp_path, tolerance_ulp=0.25) as report:
+        layer(torch.rand(3, 4))
+    assert read_call(report.alerts[0].saved).seen["unmoved"] == [1]  # the weight
+    path = tmp_path / "call.safetensors"
+    seen = {"mode": "perturb", "kind": "deviation", "tolerance_ulp": 0.25}
+    factors = (torch.rand(8) + 1, torch.rand(8) + 1)
+    write_call(path, "aten.mul.Tensor", factors, {}, {**seen, "unmoved": []})
+    assert api.replay(path).alert
+    write_call(path, "aten.mul.Tensor", factors, {}, {**seen, "unmoved": [0, 1]})
+    assert not api.replay(path).alert
 
 
 def test_dropout_is_replayed_with_its_mask(tmp_path):
