@@ -12,7 +12,7 @@ import numpy as np
 
 from opscanner.dynamic.budgets import Budget, budget_for
 from opscanner.dynamic.inputs import Batch
-from opscanner.dynamic.oracle.magnitudes import Terms, scales_of, terms_of
+from opscanner.dynamic.oracle.magnitudes import scale_of_output, terms_of_output
 from opscanner.dynamic.oracle.oracle import TIER_FLOAT64, TIER_LONGDOUBLE, Reference, evaluate_reference
 from opscanner.dynamic.trial import Outcome, run_call
 from opscanner.dynamic.verdict import WIDER, Judgement, excess_ulp, judge
@@ -82,8 +82,6 @@ class BatchTrial:
         self._batch = batch
         self._budget = budget_of(operator, format_)
         self._quickly = quickly
-        self._terms: tuple[Terms, ...] | None = None
-        self._knows_terms = False
         #: What a search climbs on in each framework that ran: for each floating output, see ``verdict.excess_ulp``.
         self.excess: dict[str, list[np.ndarray]] = {}
 
@@ -231,21 +229,11 @@ class BatchTrial:
             "elementwise": self._operator.elementwise,
             "terms": sum(array.size for array in self._batch.inputs.values()) / max(got.size, 1),
             "flushed_reference": flushed[position] if flushed is not None else None,
-            "sum_of": lambda: self._terms_of_output(position, got.shape),
-            "scale": self._scale(position, got.shape),
+            "sum_of": lambda: terms_of_output(
+                self._operator.reference, self._batch.inputs, self._format, position, got.shape
+            ),
+            "scale": scale_of_output(self._operator.scale, self._batch.inputs, self._format, position, got.shape),
         }
-
-    def _scale(self, position: int, shape: tuple[int, ...]) -> np.ndarray | None:
-        if not self._operator.scale:
-            return None
-        scale = scales_of(self._operator.scale, self._batch.inputs, self._format)[position]
-        return scale if scale.shape == shape else None
-
-    def _terms_of_output(self, position: int, shape: tuple[int, ...]) -> Terms | None:
-        if not self._knows_terms:
-            self._terms, self._knows_terms = terms_of(self._operator.reference, self._batch.inputs, self._format), True
-        terms = self._terms[position] if self._terms is not None and position < len(self._terms) else None
-        return terms if terms is not None and terms.magnitude.shape == shape else None
 
     def _own_references(
         self, framework: str, outcome: Outcome, upcast: Outcome | None

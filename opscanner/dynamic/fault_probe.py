@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from opscanner.dynamic.measure import budget_of, operator_by_id
+from opscanner.dynamic.oracle.magnitudes import scale_of_output, terms_of_output
 from opscanner.dynamic.oracle.oracle import Reference, evaluate_reference
 from opscanner.dynamic.trial import Outcome, run_call
 from opscanner.dynamic.verdict import WIDER, Judgement, judge
@@ -63,6 +64,8 @@ class Probe:
         sides: dict[str, Any] = {
             "elementwise": operator.elementwise,
             "terms": sum(array.size for array in inputs.values()) / max(got.size, 1),
+            "sum_of": lambda: terms_of_output(operator.reference, inputs, one.format, one.output, got.shape),
+            "scale": scale_of_output(operator.scale, inputs, one.format, one.output, got.shape),
         }
         judgement = judge(got, reference, upcast, format_, budget_of(operator, format_), **sides)
         zeroed = self._without_subnormals(inputs) if judgement.verdict.is_fault else None

@@ -64,6 +64,25 @@ def scales_of(expression: str, inputs: Mapping[str, np.ndarray], format_: str) -
     return tuple(_evaluate(ast.parse(expression, mode="eval"), named, format_))
 
 
+def terms_of_output(
+    expression: str, inputs: Mapping[str, np.ndarray], format_: str, position: int, shape: tuple[int, ...]
+) -> Terms | None:
+    """As :func:`terms_of` for one output; None where it is of another shape too."""
+    found = terms_of(expression, inputs, format_)
+    terms = found[position] if found is not None and position < len(found) else None
+    return terms if terms is not None and terms.magnitude.shape == shape else None
+
+
+def scale_of_output(
+    expression: str, inputs: Mapping[str, np.ndarray], format_: str, position: int, shape: tuple[int, ...]
+) -> np.ndarray | None:
+    """As :func:`scales_of` for one output; None for a row that says nothing, or something of another shape."""
+    if not expression:
+        return None
+    scale = scales_of(expression, inputs, format_)[position]
+    return scale if scale.shape == shape else None
+
+
 def _evaluate(code: ast.Expression, inputs: Mapping[str, np.ndarray], format_: str) -> list[np.ndarray]:
     names = {**reference_names(), "format_": format_, **inputs}
     with np.errstate(all="ignore"):
