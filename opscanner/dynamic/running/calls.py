@@ -14,7 +14,10 @@ FLOATS = frozenset({
 
 def is_float(value: Any) -> bool:
     """True for a plain tensor of numbers that rounding concerns."""
-    return isinstance(value, torch.Tensor) and value.dtype in FLOATS and value.layout is torch.strided
+    if not isinstance(value, torch.Tensor) or value.dtype not in FLOATS:
+        return False
+    # Tensors that are nested say that they are strided, and have no shape.
+    return value.layout is torch.strided and not value.is_nested
 
 
 def tensors_of(args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Iterator[torch.Tensor]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from opscanner.dynamic.running.calls import format_of
 from opscanner.dynamic.running.compare import Comparison, compare
 from opscanner.dynamic.running.judge import Judgement, is_fine
 from opscanner.dynamic.running.screen import Screening, screen, ulp_at
@@ -58,9 +59,13 @@ class Tolerance:
         """True when either was asked for."""
         return self.scaled_ulp is not None or self.relative_error is not None
 
-    def scaled_ulp_of(self, format_: str) -> float:
-        """The tolerance in a format."""
-        return 2.0 ** (FORMATS[format_].precision / 2) if self.scaled_ulp is None else self.scaled_ulp
+    def scaled_ulp_of(self, format_: str, inputs: Sequence[torch.Tensor] = ()) -> float:
+        """The tolerance in a format: half of the digits of it, or of the narrowest input, whose ULP is larger."""
+        if self.scaled_ulp is not None:
+            return self.scaled_ulp
+        digits = FORMATS[format_].precision
+        narrowest = min([digits, *(FORMATS[name].precision for one in inputs if (name := format_of(one)) in FORMATS)])
+        return 2.0 ** (digits - narrowest / 2)
 
 
 class Examiner:
@@ -129,7 +134,9 @@ class Examiner:
             seen = screen(one, other)
         if seen.finite and seen.difference == 0 and one.dtype == other.dtype:
             return
-        suspicious = self._judges or not (seen.finite and seen.scaled_ulp <= self._tolerance.scaled_ulp_of(seen.format))
+        suspicious = self._judges or not (
+            seen.finite and seen.scaled_ulp <= self._tolerance.scaled_ulp_of(seen.format, inputs)
+        )
         full = None
         if suspicious or self._tolerance.relative_error is not None:
             full = compare(one, other)
@@ -147,7 +154,9 @@ class Examiner:
             return
         told = None if seen.finite else self._non_finite(one, full, inputs)
         if told is None:
-            told = self._judge(site, place, full, judged) if self._judges else self._past(site, seen, full, terms)
+            told = (
+                self._judge(site, place, full, judged) if self._judges else self._past(site, seen, full, terms, inputs)
+            )
         if told is not None:
             self._alert(site, *told, save)
 
@@ -181,9 +190,16 @@ class Examiner:
             return None
         return AlertKind.DEVIATION, str(found)
 
-    def _past(self, site: Site, seen: Screening, full: Comparison, terms: Callable[[], float | None]) -> Told | None:
+    def _past(
+        self,
+        site: Site,
+        seen: Screening,
+        full: Comparison,
+        terms: Callable[[], float | None],
+        inputs: Sequence[torch.Tensor],
+    ) -> Told | None:
         """By the tolerances."""
-        limit = self._tolerance.scaled_ulp_of(full.format)
+        limit = self._tolerance.scaled_ulp_of(full.format, inputs)
         where = f"such as {full.worst[0]:.6g} and {full.worst[1]:.6g} at {list(full.worst_index)}"
         if not full.max_scaled_ulp <= limit:
             magnitude = terms()

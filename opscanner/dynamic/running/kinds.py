@@ -111,6 +111,15 @@ def is_random(operator: torch._ops.OpOverload) -> bool:
 
 
 @functools.cache
+def has_workspace(operator: torch._ops.OpOverload) -> bool:
+    """True for operators that read bytes which another left, laid out for its format (oneDNN's and cuDNN's gradients).
+
+    In another format they read and write past its end.
+    """
+    return any(one.name.lower().startswith(("workspace", "reserve")) for one in operator._schema.arguments)
+
+
+@functools.cache
 def writes_lists(operator: torch._ops.OpOverload) -> bool:
     """True for the updates of whole lists of tensors in place, as optimizers make them (``_foreach_add_``)."""
     arguments = operator._schema.arguments

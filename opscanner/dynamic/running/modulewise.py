@@ -10,6 +10,7 @@ once for its own module, and what a submodule did wrong is charged to no other.
 from __future__ import annotations
 
 import contextlib
+import enum
 import functools
 import inspect
 import os
@@ -37,6 +38,8 @@ from opscanner.watched import Site, WatchReport
 _ABOVE_TORCH = os.path.dirname(os.path.dirname(os.path.abspath(torch.__file__))) + os.sep
 #: Attributes of a module that torch itself keeps apart: what is left is the module's own state.
 _OF_TORCH = frozenset(vars(torch.nn.Module()))
+#: Arguments that a second run does not change.
+_WITHOUT_STATE = (torch.Tensor, torch.dtype, torch.device, torch.Generator, enum.Enum)
 
 
 @dataclass
@@ -60,6 +63,8 @@ class _Call:
     args: Sequence[Any]
     rounded_to: str = ""
     children: list[_Child] = field(default_factory=list)
+    original: Sequence[Any] = ()
+    given: list[int] = field(default_factory=list)
     versions: dict[int, tuple[torch.Tensor, int]] = field(default_factory=dict)
 
     def remember(self, values: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> None:
@@ -88,6 +93,25 @@ class _Sites:
     found: dict[str, Site] = field(default_factory=dict)
     copies_inputs: bool = False
     copies_results: set[int] = field(default_factory=set)
+
+
+def _holds_dictionary(words: Mapping[str, Any]) -> bool:
+    """True for a keyword argument that holds tensors by name: what it held before the call is not known."""
+    return any(isinstance(one, dict) and next(tensors_of((one,)), None) is not None for one in words.values())
+
+
+def _may_change(values: Sequence[Any]) -> bool:
+    """True where an argument is an object with a state, such as a cache of keys: a second run would change it."""
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            if _may_change(value):
+                return True
+        elif isinstance(value, dict):
+            if _may_change(tuple(value.values())):
+                return True
+        elif not isinstance(value, _WITHOUT_STATE) and not callable(value) and hasattr(value, "__dict__"):
+            return True
+    return False
 
 
 class _RunsOtherwiseError(Exception):
@@ -150,9 +174,13 @@ class ModuleWatch(TorchDispatchMode):  # type: ignore[misc]
             return
         sites = self._sites_of(module)
         due = self._sampling.takes(sites.calls, sites.place) and not isinstance(module, torch.jit.ScriptModule)
+        if due and torch._C._functorch.peek_interpreter_stack() is not None:
+            self._report.unchecked["of modules inside of torch.func"] += 1
+            due = False
         sites.calls += 1
         call = _Call(module, sites if due else None, None, args)
         if due:
+            call.original, call.given = args, [id(one) for one in tensors_of(args)]
             call.before = RandomState.of(args, {})
             call.rounded_to = _autocast_format(args)
             if sites.copies_inputs or getattr(module, "inplace", False):
@@ -194,6 +222,12 @@ class ModuleWatch(TorchDispatchMode):  # type: ignore[misc]
             parent.remember((output,))
 
     def _check(self, call: _Call, sites: _Sites, args: Any, kwargs: Any, output: Any) -> None:
+        if _may_change(args) or _may_change(tuple(kwargs.values())):
+            self._report.unchecked["of modules that are given objects with a state"] += 1
+            return
+        if [id(one) for one in tensors_of(call.original)] != call.given or _holds_dictionary(kwargs):
+            self._report.unchecked["of modules whose arguments may have been changed"] += 1
+            return
         written = {id(one) for one in call.written()}
         own = {id(one) for one in tensors_of(args, kwargs)}
         if written and not (written & own and call.args is not args):
@@ -207,6 +241,9 @@ class ModuleWatch(TorchDispatchMode):  # type: ignore[misc]
             for one in floats_of(child.args, child.kwargs)
         ]
         labelled += [(sites.module_type, one.detach()) for one in floats_of((output,))]
+        if any(one.is_nested for one in tensors_of((output, args), kwargs)):
+            self._report.unchecked["of modules on nested tensors"] += 1
+            return
         if not labelled:
             return
         to = self._wider_than([one for _, one in labelled] + floats_of(args, kwargs)) if self._wide else None
@@ -460,6 +497,8 @@ def _autocast_format(values: Sequence[Any]) -> str:
 
 def _defined_at(kind: type) -> str:
     """``file:line`` of a module class's forward."""
+    if issubclass(kind, torch.jit.ScriptModule):
+        return ""
     try:
         function = inspect.unwrap(kind.forward)  # type: ignore[attr-defined]
         source = str(inspect.getsourcefile(function)).removeprefix(_ABOVE_TORCH)

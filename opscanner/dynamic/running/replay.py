@@ -16,6 +16,7 @@ from opscanner.dynamic.running.calls import floats_of, format_of, replaced, tens
 from opscanner.dynamic.running.compare import compare
 from opscanner.dynamic.running.conclusion import conclude
 from opscanner.dynamic.running.judge import Judgement, judge
+from opscanner.dynamic.running.kinds import has_workspace
 from opscanner.dynamic.running.named_call import Arrays, NamedCall, has_floats, operator_of
 from opscanner.dynamic.running.noise import NoiseSource
 from opscanner.dynamic.running.replayed import Beside, Replayed, Smallest
@@ -226,6 +227,8 @@ class _Replaying:
                 found.beside += _worst_beside(against, output, one, others)
 
     def _wider(self) -> Any:
+        if has_workspace(self._call.operator):
+            raise TypeError("its workspace is bytes in the layout of one format")
         self._put_random_state()
         run = Upcast().arrange(self._call.operator, self._call.args, self._call.kwargs)
         return None if run is None else run()
@@ -312,6 +315,8 @@ class _Replaying:
 
 def _in_float64(operator: Any, args: Sequence[Any], kwargs: Any) -> Any:
     """The same operator on the same values in float64 throughout."""
+    if has_workspace(operator):
+        raise TypeError("its workspace is bytes in the layout of one format")
     args, kwargs = as_they_are(operator, args, kwargs)
     floats = {id(one) for one in floats_of(args, kwargs)}
     made: dict[int, torch.Tensor] = {}

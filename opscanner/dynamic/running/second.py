@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import torch
 
 from opscanner.dynamic.running.calls import floats_of, is_float, replaced, tensors_of
-from opscanner.dynamic.running.kinds import base_name, is_random, written_arguments, written_names
+from opscanner.dynamic.running.kinds import base_name, has_workspace, is_random, written_arguments, written_names
 from opscanner.dynamic.running.noise import NoiseSource
 
 WIDER = {
@@ -78,7 +78,7 @@ class Upcast:
     is_reference = True
 
     def arrange(self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Callable[[], Any] | None:
-        if not any(one.dtype in WIDER for one in floats_of(args, kwargs)):
+        if has_workspace(operator) or not any(one.dtype in WIDER for one in floats_of(args, kwargs)):
             return None
         kept = _kept_apart(operator, args, kwargs)
         wide = _memorized(lambda one: one.to(WIDER[one.dtype]) if one.dtype in WIDER else kept(one))

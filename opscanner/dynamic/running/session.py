@@ -103,7 +103,7 @@ def watch(
     places = ModulePlaces(models)
     unmoved = frozenset() if parameters else places.parameters
     saver = (
-        CallSaver(Path(save), limit=save_limit, most_bytes=save_bytes, settings=settings, unmoved=unmoved)
+        CallSaver(Path(save).absolute(), limit=save_limit, most_bytes=save_bytes, settings=settings, unmoved=unmoved)
         if save
         else None
     )

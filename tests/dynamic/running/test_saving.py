@@ -126,3 +126,13 @@ def test_what_is_saved_is_data_and_no_code(tmp_path):
     header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
     assert header["t0"]["dtype"] == "F32"
     assert json.loads(header["__metadata__"]["seen"]) == {"site": "x"}
+
+
+def test_a_folder_is_where_it_was_when_the_watch_began(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    with opscanner.watch(save="alerts") as report:
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        torch.exp(torch.tensor([1.0, 100.0]))
+    assert len(list((tmp_path / "alerts").iterdir())) == 1
+    assert report.alerts[0].saved.startswith(str(tmp_path))

@@ -223,3 +223,55 @@ def test_a_model_that_raises_leaves_no_hook_behind():
     assert not torch.nn.modules.module._global_forward_hooks
     assert not torch.nn.modules.module._global_forward_pre_hooks
     assert watched(nn.Linear(2, 2), torch.ones(1, 2)).alerts == []
+
+
+class Cache:
+    def __init__(self) -> None:
+        self.keys = torch.zeros(1, 0, 4)
+
+    def update(self, keys):
+        self.keys = torch.cat((self.keys, keys), 1)
+        return self.keys
+
+
+class Keeps(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.keys = nn.Linear(4, 4)
+
+    def forward(self, x, cache):
+        if isinstance(cache, dict):
+            cache["keys"] = torch.cat((cache["keys"], self.keys(x)), 1)
+            return cache["keys"].sum(1)
+        return cache.update(self.keys(x)).sum(1)
+
+
+@pytest.mark.parametrize("mode", ["upcast", "perturb"])
+@pytest.mark.parametrize("word", [False, True])
+@pytest.mark.parametrize("build", [Cache, lambda: {"keys": torch.zeros(1, 0, 4)}], ids=["object", "dictionary"])
+def test_a_cache_that_is_an_argument_is_not_filled_twice(build, word, mode):
+    torch.manual_seed(0)
+    model, x = Keeps(), torch.randn(1, 1, 4)
+
+    def run():
+        cache = build()
+        results = [model(x, cache=cache) if word else model(x, cache) for _ in range(3)]
+        return torch.stack(results)
+
+    plain = run()
+    with opscanner.watch(model, mode=mode, level="module") as report:
+        watched_run = run()
+    assert torch.equal(plain, watched_run)
+    assert report.alerts == []
+    assert sum(report.unchecked.values()) == 3
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit", "ignore:.*ScriptModule")
+def test_torchscript_and_what_torch_func_runs_go_on():
+    plain = nn.Linear(4, 4)
+    scripted = torch.jit.script(plain)
+    with opscanner.watch(mode="upcast") as report:
+        assert torch.equal(scripted(torch.ones(2, 4)), plain(torch.ones(2, 4)))
+        torch.func.vmap(plain)(torch.ones(3, 4))
+    assert report.alerts == []
+    assert report.unchecked["of modules inside of torch.func"] == 1

@@ -287,3 +287,33 @@ def test_of_large_elementwise_results_each_part_has_its_turn():
     assert site.worst_index == (5, 3)
     assert site.worst[0] == pytest.approx(5.54e34, rel=1e-3)
     assert site.shapes == ((8, 1 << 14),)
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors", "ignore:enable_nested_tensor")
+@pytest.mark.parametrize("level", ["operator", "module"])
+@pytest.mark.parametrize("mode", ["upcast", "perturb"])
+def test_nested_tensors_are_counted_and_the_encoder_goes_on(mode, level):
+    torch.manual_seed(0)
+    model = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 2).eval()
+    x, padding = torch.randn(2, 5, 16), torch.tensor([[False] * 5, [False, False, True, True, True]])
+    with torch.no_grad():
+        plain = model(x, src_key_padding_mask=padding)
+        with opscanner.watch(model, mode=mode, level=level) as report:
+            watched = model(x, src_key_padding_mask=padding)
+    assert torch.equal(plain, watched)
+    assert report.unchecked["on nested tensors" if level == "operator" else "of modules on nested tensors"] == 2
+
+
+def test_an_input_in_a_narrower_format_may_move_a_result_by_its_own_ulp():
+    with opscanner.watch() as report:
+        torch.rand(8, 16, generator=torch.Generator().manual_seed(0)).bfloat16().mean(-1, dtype=torch.float32)
+    assert report.alerts == []
+
+
+def test_gradients_that_read_a_workspace_are_not_run_in_another_format():
+    torch.manual_seed(0)
+    model = nn.LSTM(16, 24, bidirectional=True).bfloat16()
+    with opscanner.watch(model, mode="upcast", level="operator") as report:
+        model(torch.randn(10, 4, 16).bfloat16())[0].sum().backward()
+    gradients = [site for site in report if "rnn_layer_backward" in site.operator]
+    assert [site.checked for site in gradients] == [0] * len(gradients)
