@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -65,7 +66,7 @@ class Tolerance:
             return self.scaled_ulp
         digits = FORMATS[format_].precision
         narrowest = min([digits, *(FORMATS[name].precision for one in inputs if (name := format_of(one)) in FORMATS)])
-        return 2.0 ** (digits - narrowest / 2)
+        return math.ldexp(2.0 ** (-narrowest / 2), digits)
 
 
 class Examiner:
