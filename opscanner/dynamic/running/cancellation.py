@@ -32,6 +32,11 @@ _NORMALIZATIONS = {
     "_fused_rms_norm_backward": (3, 4),
 }
 
+#: Normalizations that give, after their result, the mean of what they are given.
+_GIVE_MEANS = frozenset({
+    "cudnn_batch_norm", "native_batch_norm", "native_group_norm", "native_layer_norm", "_native_batch_norm_legit",
+})  # fmt: skip
+
 
 def largest_terms(operator: Any, call: tuple[Any, Any], place: int) -> float | None:
     """The largest magnitude among the terms behind an operator's output; None where no bound is known.
@@ -46,6 +51,8 @@ def largest_terms(operator: Any, call: tuple[Any, Any], place: int) -> float | N
         return _sum_of_magnitudes(operator, call, place)
     if name in _NORMALIZATIONS:
         return _terms_of_normalization(*_NORMALIZATIONS[name], call[0], place)
+    if name in _GIVE_MEANS and place == 1:
+        return _largest(call[0][0])
     if name in ("_softmax_backward_data", "_log_softmax_backward_data"):
         return _largest(call[0][0])  # gradient times a probability, minus a mean of gradients
     return None

@@ -317,3 +317,13 @@ def test_gradients_that_read_a_workspace_are_not_run_in_another_format():
         model(torch.randn(10, 4, 16).bfloat16())[0].sum().backward()
     gradients = [site for site in report if "rnn_layer_backward" in site.operator]
     assert [site.checked for site in gradients] == [0] * len(gradients)
+
+
+@pytest.mark.parametrize("mode", ["perturb", "permute"])
+@pytest.mark.parametrize("norm", [nn.LayerNorm, nn.BatchNorm1d])
+def test_the_mean_of_what_is_normalized_already_is_zero_but_for_rounding(norm, mode):
+    torch.manual_seed(0)
+    model = nn.Sequential(norm(32), norm(32))
+    with opscanner.watch(model, mode=mode) as report:
+        model(torch.randn(64, 32))
+    assert report.alerts == []
