@@ -97,6 +97,7 @@ class Examiner:
         self._step = step
         self._on_alert = on_alert
         self._good_up_to: dict[tuple[int, int], float] = {}
+        self._undelivered: list[Alert] = []
 
     def examine(
         self,
@@ -224,7 +225,13 @@ class Examiner:
         site.first_alert = site.first_alert or alert
         if site.alerts <= _MOST_ALERTS:
             self._report.alerts.append(alert)
-        self._on_alert(alert)
+        self._undelivered.append(alert)
+
+    def deliver(self) -> None:
+        """Hands the alerts since the last time to whom they are for; what that raises ends the model's run."""
+        alerts, self._undelivered = self._undelivered, []
+        for alert in alerts:
+            self._on_alert(alert)
 
 
 def _compare_part(one: torch.Tensor, other: torch.Tensor, turn: int) -> Comparison:

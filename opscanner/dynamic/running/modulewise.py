@@ -14,6 +14,7 @@ import enum
 import functools
 import inspect
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,13 +30,15 @@ from opscanner.dynamic.running.judge import Judgement, judge
 from opscanner.dynamic.running.noise import NoiseSource
 from opscanner.dynamic.running.places import ModulePlaces
 from opscanner.dynamic.running.random_state import RandomState
-from opscanner.dynamic.running.second import WIDER
+from opscanner.dynamic.running.second import WIDER, in_second_run, second_run
 from opscanner.dynamic.running.wide import flat_weights_kept, format_of_most, hooks_aside, widened
 from opscanner.precision.formats import FORMATS
 from opscanner.watched import Site, WatchReport
 
 #: torch's own modules are said to be in ``torch/nn/...``.
 _ABOVE_TORCH = os.path.dirname(os.path.dirname(os.path.abspath(torch.__file__))) + os.sep
+#: Elements of a buffer that is copied before a call, in case the call writes to it.
+_MOST_BUFFER = 1 << 16
 #: Attributes of a module that torch itself keeps apart: what is left is the module's own state.
 _OF_TORCH = frozenset(vars(torch.nn.Module()))
 #: Arguments that a second run does not change.
@@ -65,6 +68,7 @@ class _Call:
     children: list[_Child] = field(default_factory=list)
     original: Sequence[Any] = ()
     given: list[int] = field(default_factory=list)
+    buffers: dict[int, torch.Tensor] = field(default_factory=dict)
     versions: dict[int, tuple[torch.Tensor, int]] = field(default_factory=dict)
 
     def remember(self, values: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> None:
@@ -150,12 +154,13 @@ class ModuleWatch(TorchDispatchMode):  # type: ignore[misc]
         self._sites: dict[str, _Sites] = {}
         self._stack: list[_Call] = []
         self._handles: list[Any] = []
-        self._again = False
+        self._thread = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return func(*args, **(kwargs or {}))
 
     def __enter__(self) -> Any:
+        self._thread = threading.get_ident()
         self._handles = [
             hooks.register_module_forward_pre_hook(self._entered),
             hooks.register_module_forward_hook(self._left, with_kwargs=True, always_call=True),
@@ -169,8 +174,12 @@ class ModuleWatch(TorchDispatchMode):  # type: ignore[misc]
         self._handles.clear()
         self._stack.clear()
 
+    def _is_elsewhere(self) -> bool:
+        """True in a second run, and in other threads, of which this watch knows nothing."""
+        return in_second_run() or threading.get_ident() != self._thread
+
     def _entered(self, module: torch.nn.Module, args: Any) -> Any:
-        if self._again:
+        if self._is_elsewhere():
             return
         sites = self._sites_of(module)
         due = self._sampling.takes(sites.calls, sites.place) and not isinstance(module, torch.jit.ScriptModule)
@@ -182,6 +191,7 @@ class ModuleWatch(TorchDispatchMode):  # type: ignore[misc]
         if due:
             call.original, call.given = args, [id(one) for one in tensors_of(args)]
             call.before = RandomState.of(args, {})
+            call.buffers = {id(one): one.clone() for one in module.buffers() if one.numel() <= _MOST_BUFFER}
             call.rounded_to = _autocast_format(args)
             if sites.copies_inputs or getattr(module, "inplace", False):
                 call.args = replaced(args, torch.clone)
@@ -191,7 +201,7 @@ class ModuleWatch(TorchDispatchMode):  # type: ignore[misc]
 
     def _left(self, module: torch.nn.Module, args: Any, *rest: Any) -> None:
         """With keyword arguments and the result; after an error without the former (torch.nn.Module._call_impl)."""
-        if self._again:
+        if self._is_elsewhere():
             return
         kwargs, output = rest if len(rest) == 2 else ({}, None)
         while self._stack:
@@ -204,11 +214,12 @@ class ModuleWatch(TorchDispatchMode):  # type: ignore[misc]
             self._hand_up(self._stack[-1], module, args, kwargs, output)
         if call.sites is not None and output is not None:
             args = call.args if call.args is not args and len(call.args) == len(args) else args
-            self._again = True
             try:
-                self._check(call, call.sites, args, kwargs, output)
-            finally:
-                self._again = False
+                with second_run():
+                    self._check(call, call.sites, args, kwargs, output)
+            except Exception as error:  # noqa: BLE001 - a check is a trial; what on_alert raises comes after it
+                self._note_failure(call.sites, error)
+            self._examiner.deliver()
 
     def _hand_up(self, parent: _Call, module: torch.nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         """Keeps a call for the module that made it."""
@@ -251,8 +262,7 @@ class ModuleWatch(TorchDispatchMode):  # type: ignore[misc]
         try:
             references = run(None if self._wide else self._noise)
         except Exception as error:  # noqa: BLE001 - the second run is a trial: what it raises is a fact of the module
-            self._note(sites, f"the second run raised {type(error).__name__}: {str(error).splitlines()[0:1]}")
-            self._report.unchecked["of modules whose second run raised"] += 1
+            self._note_failure(sites, error)
             return
         if [tuple(one.shape) for one in references] != [tuple(one.shape) for _, one in labelled]:
             self._note(sites, "the second run gave tensors of other shapes")
@@ -355,7 +365,7 @@ class ModuleWatch(TorchDispatchMode):  # type: ignore[misc]
             prefix = f"{path}." if path else ""
             for name, value in (*module._parameters.items(), *module._buffers.items()):
                 if value is not None:
-                    yield prefix + name, value
+                    yield prefix + name, call.buffers.get(id(value), value)
 
     def _wider_than(self, tensors: Sequence[torch.Tensor]) -> torch.dtype:
         """One format wider than the widest of the tensors."""
@@ -382,6 +392,10 @@ class ModuleWatch(TorchDispatchMode):  # type: ignore[misc]
 
     def _name_within(self, sites: _Sites, module: torch.nn.Module) -> str:
         return self._places.path_of(module).removeprefix(f"{sites.path}.")
+
+    def _note_failure(self, sites: _Sites, error: Exception) -> None:
+        self._note(sites, f"the second run raised {type(error).__name__}: {str(error).splitlines()[0:1]}")
+        self._report.unchecked["of modules whose second run raised"] += 1
 
     def _note(self, sites: _Sites, text: str) -> None:
         site = self._site(sites, sites.module_type)
@@ -446,10 +460,11 @@ class _Change:
 def _calls_answered(modules: Sequence[torch.nn.Module], answer: Callable[..., Any]) -> Iterator[None]:
     """Calls of these modules give what ``answer`` says; as FX's tracer does (torch.fx._symbolic_trace)."""
     answering = {id(one) for one in modules}
-    original = torch.nn.Module.__call__
+    original, thread = torch.nn.Module.__call__, threading.get_ident()
 
     def call(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-        return answer(module, args, kwargs) if id(module) in answering else original(module, *args, **kwargs)
+        ours = threading.get_ident() == thread and id(module) in answering
+        return answer(module, args, kwargs) if ours else original(module, *args, **kwargs)
 
     torch.nn.Module.__call__ = call
     try:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import bisect
 import os
 import sys
+import threading
 from collections import Counter
 from collections.abc import Iterable
 from types import FrameType
@@ -75,9 +76,11 @@ class ModulePlaces:
         self._owners: list[tuple[str, str]] = []
         self._backward_frames: dict[tuple[str, str], Frame] = {}
         self._handles: list[Any] = []
+        self._thread = threading.get_ident()
 
     def start(self) -> None:
-        """Hooks in."""
+        """Hooks in; modules that other threads run are none of this watch's."""
+        self._thread = threading.get_ident()
         self._handles = [
             hooks.register_module_forward_pre_hook(self._entered),
             hooks.register_module_forward_hook(self._left, always_call=True),
@@ -115,6 +118,8 @@ class ModulePlaces:
         return self.stack[-1], False
 
     def _entered(self, module: torch.nn.Module, inputs: Any) -> None:
+        if threading.get_ident() != self._thread:
+            return
         if len(self.stack) == 1 and torch._C._current_autograd_node() is None:
             self.steps += 1
             self._backward_frames.clear()
@@ -123,6 +128,8 @@ class ModulePlaces:
         self._bound(frame)
 
     def _left(self, module: torch.nn.Module, inputs: Any, output: Any) -> None:
+        if threading.get_ident() != self._thread:
+            return
         while len(self.stack) > 1:  # a module that raised without its hook being called leaves frames above
             if self.stack.pop().module is module:
                 break

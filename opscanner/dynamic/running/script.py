@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import runpy
 import sys
 from collections.abc import Sequence
@@ -49,6 +50,7 @@ def watch_script(
 
 
 def _run(script: str, arguments: Sequence[str], is_module: bool) -> BaseException | None:
+    process = os.getpid()
     earlier_arguments, earlier_path = sys.argv, list(sys.path)
     sys.argv = [script, *arguments]
     sys.path[0:0] = [""] if is_module else [str(Path(script).resolve().parent)]
@@ -59,6 +61,8 @@ def _run(script: str, arguments: Sequence[str], is_module: bool) -> BaseExceptio
             else:
                 runpy.run_path(script, run_name="__main__")
     except SystemExit as ended:
+        if os.getpid() != process:  # a child that the script forked: the report is its parent's
+            raise
         return ended if ended.code else None
     except BaseException as error:  # noqa: BLE001 - the script's own, told of after what was seen until then
         return error

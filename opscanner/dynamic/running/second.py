@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Protocol
 
@@ -16,6 +18,30 @@ WIDER = {
     torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.float32: torch.float64,
     torch.complex64: torch.complex128,
 }  # fmt: skip
+
+
+class _SecondRuns(threading.local):
+    """How many second runs this thread is in."""
+
+    depth = 0
+
+
+_SECOND_RUNS = _SecondRuns()
+
+
+@contextlib.contextmanager
+def second_run() -> Iterator[None]:
+    """What runs inside is made by a watch: no other watch checks it."""
+    _SECOND_RUNS.depth += 1
+    try:
+        yield
+    finally:
+        _SECOND_RUNS.depth -= 1
+
+
+def in_second_run() -> bool:
+    """True inside of :func:`second_run`."""
+    return _SECOND_RUNS.depth > 0
 
 
 class Second(Protocol):

@@ -91,6 +91,9 @@ def watch(
         raise UsageError(
             "save keeps the inputs of operators, and level module runs modules", "level='operator' (--level operator)"
         )
+    for name, value in (("tolerance_ulp", tolerance_ulp), ("tolerance", tolerance), ("save_limit", save_limit)):
+        if value is not None and not value >= 0:
+            raise UsageError(f"{name}={value} is below 0", "a number of 0 and more")
     if noise not in KINDS:
         raise UsageError(f"there is no noise {noise!r}", f"one of {', '.join(KINDS)}")
     settings = {

@@ -25,7 +25,15 @@ from opscanner.dynamic.running.parts import Part, part_of
 from opscanner.dynamic.running.places import Frame, ModulePlaces, location
 from opscanner.dynamic.running.random_state import RandomState
 from opscanner.dynamic.running.saving import CallSaver
-from opscanner.dynamic.running.second import Perturbed, Second, Substituted, as_they_are, moved_arguments
+from opscanner.dynamic.running.second import (
+    Perturbed,
+    Second,
+    Substituted,
+    as_they_are,
+    in_second_run,
+    moved_arguments,
+    second_run,
+)
 from opscanner.watched import AlertKind, Direction, Site, WatchReport
 
 _PLAIN_TENSORS = frozenset({torch.Tensor, torch.nn.Parameter, torch.nn.Buffer})
@@ -87,6 +95,8 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[misc]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if in_second_run():  # of another watch around this one
+            return func(*args, **kwargs)
         reason = self._why_not(func, types)
         if reason:
             self._report.unchecked[reason] += 1
@@ -157,7 +167,8 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[misc]
         try:
             if before is not None:
                 before.put_back()
-            second = again()
+            with second_run():
+                second = again()
         except Exception as error:  # noqa: BLE001 - a second run is a trial: what it raises is a fact of its site
             self._note_failure(site, error)
             return first
@@ -165,7 +176,12 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[misc]
             if after is not None:
                 after.put_back()
         site.checked += 1
-        self._compare(site, func, (given, words), first, second, before, part)
+        try:
+            with second_run():
+                self._compare(site, func, (given, words), first, second, before, part)
+        except Exception as error:  # noqa: BLE001 - as above; what on_alert raises comes after it
+            self._note_failure(site, error)
+        self._examiner.deliver()
         return first
 
     def _part(self, site: Site, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Part | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 
 import pytest
 
@@ -275,3 +276,62 @@ def test_torchscript_and_what_torch_func_runs_go_on():
         torch.func.vmap(plain)(torch.ones(3, 4))
     assert report.alerts == []
     assert report.unchecked["of modules inside of torch.func"] == 1
+
+
+class Rotation(nn.Module):
+    """Angles, their cosines and the rotation in one module, pairs of neighbours."""
+
+    def forward(self, x):
+        frequencies = 1e4 ** (-torch.arange(0, x.shape[-1], 2) / x.shape[-1])
+        angles = torch.arange(x.shape[-2]).float()[:, None] * frequencies
+        cosine, sine = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+        a, b = x[..., ::2], x[..., 1::2]
+        return torch.stack([a * cosine - b * sine, a * sine + b * cosine], -1).flatten(-2)
+
+
+@pytest.mark.parametrize("dtype", FORMATS, ids=str)
+def test_a_rotation_done_right_is_let_be_at_far_positions(dtype):
+    """Where its two products cancel, one ULP of each may cancel too, six times in a row."""
+    x = torch.randn(2, 2048, 64, generator=torch.Generator().manual_seed(0)).to(dtype)
+    assert [alert.message for alert in watched(Rotation(), x).alerts] == []
+
+
+def test_a_buffer_that_a_module_writes_to_is_read_as_it_was():
+    class Accumulates(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("total", torch.zeros(4))
+
+        def forward(self, x):
+            self.total.mul_(0.9).add_(0.1 * x.mean(0))
+            return x - self.total
+
+    model = Accumulates()
+    with opscanner.watch(model, mode="upcast") as report:
+        for _ in range(3):
+            model(torch.randn(8, 4))
+    assert [alert.message for alert in report.alerts] == []
+    assert report.sites[0].checked == 3
+
+
+def test_other_threads_run_the_same_model_unwatched():
+    model = transformer()
+    x = sequence(64, torch.float32)
+    model.eval()
+    expected = model(x)
+    results: list[torch.Tensor] = []
+    with opscanner.watch(nn.Linear(2, 2), mode="upcast") as report:
+        thread = threading.Thread(target=lambda: results.append(model(x)))
+        thread.start()
+        thread.join()
+    assert torch.equal(results[0], expected)
+    assert report.sites == []
+    assert report.steps == 0
+
+
+def test_a_watch_inside_a_watch_is_not_checked_by_it():
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+    with opscanner.watch(model) as outer, opscanner.watch(model, mode="upcast") as inner:
+        model(torch.ones(2, 4))
+    assert [(site.operator, site.count) for site in outer] == [("aten.addmm.default", 1), ("aten.tanh.default", 1)]
+    assert all(site.count == 1 for site in inner)

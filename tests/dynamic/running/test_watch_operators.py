@@ -327,3 +327,24 @@ def test_the_mean_of_what_is_normalized_already_is_zero_but_for_rounding(norm, m
     with opscanner.watch(model, mode=mode) as report:
         model(torch.randn(64, 32))
     assert report.alerts == []
+
+
+def test_what_an_alert_raises_ends_the_run_and_what_a_check_raises_does_not(monkeypatch):
+    def refuse(alert):
+        raise RuntimeError("stop at the first alert")
+
+    with pytest.raises(RuntimeError, match="stop at the first alert"), opscanner.watch(on_alert=refuse):
+        torch.exp(torch.tensor([100.0]))
+
+    from opscanner.dynamic.running import examine
+
+    monkeypatch.setattr(examine, "screen", lambda one, other: 1 / 0)
+    with opscanner.watch() as report:
+        assert float(torch.exp(torch.zeros(()))) == 1.0
+    assert report.sites[0].notes == ["the second run raised ZeroDivisionError: division by zero"]
+
+
+def test_limits_below_zero_are_refused():
+    for name in ("tolerance", "tolerance_ulp", "save_limit"):
+        with pytest.raises(UsageError, match=f"{name}=-1 is below 0"), opscanner.watch(**{name: -1}):
+            pass
