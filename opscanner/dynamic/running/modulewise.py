@@ -10,10 +10,7 @@ once for its own module, and what a submodule did wrong is charged to no other.
 from __future__ import annotations
 
 import contextlib
-import enum
 import functools
-import inspect
-import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,25 +21,26 @@ from torch.nn.modules import module as hooks
 from torch.nn.utils.stateless import _reparametrize_module
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from opscanner.dynamic.running.calls import floats_of, format_of, is_float, replaced, tensors_of
+from opscanner.dynamic.running.calls import floats_of, format_of, replaced, tensors_of
+from opscanner.dynamic.running.changed import Change, autocast_format
 from opscanner.dynamic.running.examine import Examiner, Sampling
 from opscanner.dynamic.running.judge import Judgement, judge
+from opscanner.dynamic.running.module_state import (
+    calls_answered,
+    defined_at,
+    holds_dictionary,
+    may_change,
+    state_kept,
+)
 from opscanner.dynamic.running.noise import NoiseSource
 from opscanner.dynamic.running.places import ModulePlaces
 from opscanner.dynamic.running.random_state import RandomState
 from opscanner.dynamic.running.second import WIDER, in_second_run, second_run
 from opscanner.dynamic.running.wide import flat_weights_kept, format_of_most, hooks_aside, widened
-from opscanner.precision.formats import FORMATS
 from opscanner.watched import Site, WatchReport
 
-#: torch's own modules are said to be in ``torch/nn/...``.
-_ABOVE_TORCH = os.path.dirname(os.path.dirname(os.path.abspath(torch.__file__))) + os.sep
 #: Elements of a buffer that is copied before a call, in case the call writes to it.
 _MOST_BUFFER = 1 << 16
-#: Attributes of a module that torch itself keeps apart: what is left is the module's own state.
-_OF_TORCH = frozenset(vars(torch.nn.Module()))
-#: Arguments that a second run does not change.
-_WITHOUT_STATE = (torch.Tensor, torch.dtype, torch.device, torch.Generator, enum.Enum)
 
 
 @dataclass
@@ -97,25 +95,6 @@ class _Sites:
     found: dict[str, Site] = field(default_factory=dict)
     copies_inputs: bool = False
     copies_results: set[int] = field(default_factory=set)
-
-
-def _holds_dictionary(words: Mapping[str, Any]) -> bool:
-    """True for a keyword argument that holds tensors by name: what it held before the call is not known."""
-    return any(isinstance(one, dict) and next(tensors_of((one,)), None) is not None for one in words.values())
-
-
-def _may_change(values: Sequence[Any]) -> bool:
-    """True where an argument is an object with a state, such as a cache of keys: a second run would change it."""
-    for value in values:
-        if isinstance(value, (list, tuple)):
-            if _may_change(value):
-                return True
-        elif isinstance(value, dict):
-            if _may_change(tuple(value.values())):
-                return True
-        elif not isinstance(value, _WITHOUT_STATE) and not callable(value) and hasattr(value, "__dict__"):
-            return True
-    return False
 
 
 class _RunsOtherwiseError(Exception):
@@ -192,7 +171,7 @@ class ModuleWatch(TorchDispatchMode):  # type: ignore[misc]
             call.original, call.given = args, [id(one) for one in tensors_of(args)]
             call.before = RandomState.of(args, {})
             call.buffers = {id(one): one.clone() for one in module.buffers() if one.numel() <= _MOST_BUFFER}
-            call.rounded_to = _autocast_format(args)
+            call.rounded_to = autocast_format(args)
             if sites.copies_inputs or getattr(module, "inplace", False):
                 call.args = replaced(args, torch.clone)
         if due or (self._stack and self._stack[-1].sites is not None):
@@ -233,10 +212,10 @@ class ModuleWatch(TorchDispatchMode):  # type: ignore[misc]
             parent.remember((output,))
 
     def _check(self, call: _Call, sites: _Sites, args: Any, kwargs: Any, output: Any) -> None:
-        if _may_change(args) or _may_change(tuple(kwargs.values())):
+        if may_change(args) or may_change(tuple(kwargs.values())):
             self._report.unchecked["of modules that are given objects with a state"] += 1
             return
-        if [id(one) for one in tensors_of(call.original)] != call.given or _holds_dictionary(kwargs):
+        if [id(one) for one in tensors_of(call.original)] != call.given or holds_dictionary(kwargs):
             self._report.unchecked["of modules whose arguments may have been changed"] += 1
             return
         written = {id(one) for one in call.written()}
@@ -324,7 +303,7 @@ class ModuleWatch(TorchDispatchMode):  # type: ignore[misc]
         self, call: _Call, args: Any, kwargs: Any, to: torch.dtype | None, noise: NoiseSource | None
     ) -> list[torch.Tensor]:
         """Runs a module's own code; gives all tensors of floating point that it hands to submodules, and returns."""
-        change = _Change(to, noise, call.rounded_to)
+        change = Change(to, noise, call.rounded_to)
         handed: list[torch.Tensor] = []
         expected = iter([(child, replaced(child.output, change)) for child in call.children])
 
@@ -338,7 +317,7 @@ class ModuleWatch(TorchDispatchMode):  # type: ignore[misc]
 
         now = RandomState.of(args, kwargs)
         assert call.before is not None
-        with torch.no_grad(), _state_kept(call.module), contextlib.ExitStack() as stack:
+        with torch.no_grad(), state_kept(call.module), contextlib.ExitStack() as stack:
             stack.callback(now.put_back)
             call.before.put_back()
             state = dict(self._own_state(call))
@@ -347,7 +326,7 @@ class ModuleWatch(TorchDispatchMode):  # type: ignore[misc]
             stack.enter_context(hooks_aside(None, own_hooks=True))
             stack.enter_context(_reparametrize_module(call.module, parameters))
             stack.enter_context(flat_weights_kept(call.module, parameters))
-            stack.enter_context(_calls_answered([child.module for child in call.children], answer))
+            stack.enter_context(calls_answered([child.module for child in call.children], answer))
             if to is not None:
                 drawn = format_of_most([*state.values(), *floats_of(args, kwargs)], to)
                 stack.enter_context(widened(to, drawn=drawn))
@@ -378,7 +357,7 @@ class ModuleWatch(TorchDispatchMode):  # type: ignore[misc]
         found = self._sites.get(path)
         if found is None:
             kind = type(module)
-            found = self._sites[path] = _Sites(path, kind.__name__, _defined_at(kind), len(self._sites))
+            found = self._sites[path] = _Sites(path, kind.__name__, defined_at(kind), len(self._sites))
         return found
 
     def _site(self, sites: _Sites, label: str) -> Site:
@@ -409,114 +388,3 @@ class ModuleWatch(TorchDispatchMode):  # type: ignore[misc]
                 sites.copies_results.add(number)
         if any(id(one) in written for one in tensors_of(args, kwargs)):
             sites.copies_inputs = True
-
-
-class _Change:
-    """Tensors as the second run gets them: moved, and wider; the same for a tensor that comes twice."""
-
-    def __init__(self, to: torch.dtype | None, noise: NoiseSource | None, rounded_to: str) -> None:
-        self._to = to
-        self._noise = noise
-        self._rounded_to = rounded_to
-        self._made: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-
-    def __call__(self, tensor: torch.Tensor) -> torch.Tensor:
-        known = self._made.get(id(tensor))
-        if known is None:
-            known = self._made[id(tensor)] = (tensor, self._changed(tensor))
-        return known[1]
-
-    def of_state(self, tensor: torch.Tensor) -> torch.Tensor:
-        """A parameter or buffer: never itself, because a second run may write to it."""
-        made = self(tensor)
-        return made.clone() if made is tensor else made
-
-    def _changed(self, tensor: torch.Tensor) -> torch.Tensor:
-        if not is_float(tensor):
-            return tensor
-        made = tensor.detach()
-        if self._noise is not None:
-            made = self._moved(made)
-        if self._to is None:
-            return made if made is not tensor and self._noise is not None else made.clone()
-        to = (
-            {torch.float64: torch.complex128, torch.float32: torch.complex64}[self._to]
-            if made.is_complex()
-            else self._to
-        )
-        return made.to(to) if torch.finfo(made.dtype).bits < torch.finfo(to).bits else made.clone()
-
-    def _moved(self, tensor: torch.Tensor) -> torch.Tensor:
-        """By one ULP; under autocast by one of the format that kernels round their inputs to."""
-        assert self._noise is not None
-        lost = FORMATS[format_of(tensor)].precision - FORMATS[self._rounded_to].precision if self._rounded_to else 0
-        if lost <= 0 or tensor.is_complex():
-            return self._noise.perturbed(tensor)
-        signs = self._noise.perturbed(tensor) - tensor
-        return tensor + signs * 2.0**lost
-
-
-@contextlib.contextmanager
-def _calls_answered(modules: Sequence[torch.nn.Module], answer: Callable[..., Any]) -> Iterator[None]:
-    """Calls of these modules give what ``answer`` says; as FX's tracer does (torch.fx._symbolic_trace)."""
-    answering = {id(one) for one in modules}
-    original, thread = torch.nn.Module.__call__, threading.get_ident()
-
-    def call(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-        ours = threading.get_ident() == thread and id(module) in answering
-        return answer(module, args, kwargs) if ours else original(module, *args, **kwargs)
-
-    torch.nn.Module.__call__ = call
-    try:
-        yield
-    finally:
-        torch.nn.Module.__call__ = original
-
-
-@contextlib.contextmanager
-def _state_kept(root: torch.nn.Module) -> Iterator[None]:
-    """Puts back the attributes that a second run sets, such as a cache of keys and values, or a counter."""
-    earlier = [(module, _own_attributes(module)) for module in root.modules()]
-    copies = [
-        (value, value.copy())
-        for _, attributes in earlier
-        for value in attributes.values()
-        if isinstance(value, (list, dict, set))
-    ]
-    try:
-        yield
-    finally:
-        for module, attributes in earlier:
-            for name in _own_attributes(module).keys() - attributes.keys():
-                del module.__dict__[name]
-            module.__dict__.update(attributes)
-        for value, copy in copies:
-            if isinstance(value, list):
-                value[:] = copy
-            else:
-                value.clear()
-                value.update(copy)
-
-
-def _own_attributes(module: torch.nn.Module) -> dict[str, Any]:
-    return {name: value for name, value in vars(module).items() if name not in _OF_TORCH}
-
-
-def _autocast_format(values: Sequence[Any]) -> str:
-    """The format that autocast rounds to where it is on; empty where it is off."""
-    device = next((one.device.type for one in tensors_of(values)), "cpu")
-    if not torch.is_autocast_enabled(device):
-        return ""
-    return str(torch.get_autocast_dtype(device)).removeprefix("torch.")
-
-
-def _defined_at(kind: type) -> str:
-    """``file:line`` of a module class's forward."""
-    if issubclass(kind, torch.jit.ScriptModule):
-        return ""
-    try:
-        function = inspect.unwrap(kind.forward)  # type: ignore[attr-defined]
-        source = str(inspect.getsourcefile(function)).removeprefix(_ABOVE_TORCH)
-        return f"{source}:{inspect.getsourcelines(function)[1]}"
-    except (TypeError, OSError):
-        return ""
