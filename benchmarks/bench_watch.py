@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """What a watch costs a model's training step: time beside the plain step, and memory beside the largest layer.
 
-    python benchmarks/bench_watch.py [--models resnet transformer] [--scale 4] [--rounds 5] [--threads 1]
+    python benchmarks/bench_watch.py [--models resnet transformer] [--rounds 5] [--threads 1]
 
 Time is CPU time of whole steps (forward, backward, no optimizer), taken in turns in one process; each ratio is the
 median over rounds of that round's own plain steps. Memory is the peak of a process of its own, watched less plain,
-beside the inputs and outputs of the largest call of an operator, with batches of 256.
+beside the inputs and outputs of the largest call of an operator, with batches of 64.
 """
 
 from __future__ import annotations
@@ -28,8 +28,14 @@ import opscanner
 from opscanner.dynamic.experiments.models import MODELS, Experiment
 from opscanner.dynamic.running.calls import tensors_of
 
+#: Widths of 512 channels and of 768, as released models have them.
+SIZES: dict[str, dict[str, Any]] = {
+    "resnet": {"scale": 8.0, "batch_size": 16},
+    "transformer": {"scale": 12.0, "length": 128, "batch_size": 8},
+}
+
 #: For peaks of memory: with the models' own batches, tensors are small beside what importing torch takes.
-_LARGE_BATCH = 256
+_LARGE_BATCH = 64
 
 KINDS: dict[str, dict[str, Any]] = {
     "all checked": {"every": 1},
@@ -41,21 +47,20 @@ KINDS: dict[str, dict[str, Any]] = {
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", default=["resnet", "transformer"], choices=sorted(MODELS))
-    parser.add_argument("--scale", type=float, default=8.0, help="multiplies the models' widths")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--peak-of", help=argparse.SUPPRESS)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     if options.peak_of:
-        return peak(options.models[0], options.scale, options.peak_of)
+        return peak(options.models[0], options.peak_of)
     print(
         f"{'model':12} {'plain step, ms':>14}  "
         + "  ".join(f"{name:>15}" for name in KINDS)
         + "   MiB more  largest call"
     )
     for name in options.models:
-        plain, ratios = times(name, options.scale, options.rounds)
+        plain, ratios = times(name, options.rounds)
         base, largest = measured_peak(name, options, "plain")
         watched, _ = measured_peak(name, options, "all checked")
         print(
@@ -66,8 +71,8 @@ def main() -> int:
     return 0
 
 
-def times(name: str, scale: float, rounds: int) -> tuple[float, dict[str, float]]:
-    experiment = MODELS[name].build(scale=scale)
+def times(name: str, rounds: int) -> tuple[float, dict[str, float]]:
+    experiment = MODELS[name].build(**SIZES.get(name, {}))
     step(experiment, 0)
     plain: list[float] = []
     ratios: dict[str, list[float]] = {kind: [] for kind in KINDS}
@@ -107,9 +112,9 @@ class _LargestCall(TorchDispatchMode):
         return result
 
 
-def peak(name: str, scale: float, kind: str) -> int:
+def peak(name: str, kind: str) -> int:
     """Prints the peak of this process after some steps."""
-    experiment = MODELS[name].build(scale=scale, batch_size=_LARGE_BATCH)
+    experiment = MODELS[name].build(**SIZES.get(name, {}) | {"batch_size": _LARGE_BATCH})
     counting = _LargestCall()
     with counting:
         step(experiment, 0)
@@ -132,7 +137,7 @@ def watching(experiment: Experiment, kind: str) -> Iterator[None]:
 
 def measured_peak(name: str, options: argparse.Namespace, kind: str) -> tuple[float, float]:
     """MiB of the peak of a process that trains, and of the largest call's tensors."""
-    command = [sys.executable, __file__, "--models", name, "--scale", str(options.scale), "--peak-of", kind,
+    command = [sys.executable, __file__, "--models", name, "--peak-of", kind,
                "--threads", str(options.threads)]  # fmt: skip
     said = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return said["peak"], said["largest"]
