@@ -56,3 +56,21 @@ def format_of(tensor: torch.Tensor) -> str:
     """``float16``; of complex numbers the format of their parts."""
     name = str(tensor.dtype).removeprefix("torch.")
     return {"complex32": "float16", "complex64": "float32", "complex128": "float64"}.get(name, name)
+
+
+def once(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
+    """The same change for a tensor that is given twice: ``sub(x, x)`` stays 0."""
+    made: dict[int, torch.Tensor] = {}
+
+    def changed(tensor: torch.Tensor) -> torch.Tensor:
+        found = made.get(id(tensor))
+        if found is None:
+            found = made[id(tensor)] = change(tensor)
+        return found
+
+    return changed
+
+
+def index_at(place: int, shape: Sequence[int]) -> tuple[int, ...]:
+    """The index of an element that is counted in the order of a contiguous tensor's memory."""
+    return tuple(int(at) for at in torch.unravel_index(torch.tensor(place), tuple(shape)))

@@ -11,6 +11,7 @@ import torch
 from opscanner.dynamic.running.calls import format_of
 from opscanner.dynamic.running.compare import Comparison, compare
 from opscanner.dynamic.running.judge import Judgement, is_fine
+from opscanner.dynamic.running.parts import Part
 from opscanner.dynamic.running.screen import Screening, screen, ulp_at
 from opscanner.precision.formats import FORMATS
 from opscanner.watched import Alert, AlertKind, Site, WatchReport
@@ -141,15 +142,10 @@ class Examiner:
         )
         full = None
         if suspicious or self._tolerance.relative_error is not None:
-            full = compare(one, other)
-            if located is not None:
-                full = replace(full, worst_index=located(full.worst_index))
+            full = _located(compare(one, other), located)
             _keep_worst(site, full)
         elif site.checked % _PART_EVERY == 1:
-            partly = _compare_part(one, other, site.checked // _PART_EVERY)
-            if located is not None:
-                partly = replace(partly, worst_index=located(partly.worst_index))
-            _keep_worst(site, partly)
+            _keep_worst(site, _located(_compare_part(one, other, site.checked // _PART_EVERY), located))
         if seen.finite:
             site.max_scaled_ulp = max(site.max_scaled_ulp, seen.scaled_ulp)
         if full is None:
@@ -240,11 +236,12 @@ def _compare_part(one: torch.Tensor, other: torch.Tensor, turn: int) -> Comparis
     if size <= _PART or not (one.is_contiguous() and other.is_contiguous()):
         return compare(one, other) if size <= 4 * _PART else compare(one[:1], other[:1])
     start = min(turn * _PART % size, size - _PART)
-    found = compare(one.view(-1)[start : start + _PART], other.view(-1)[start : start + _PART])
-    if not found.worst_index:
-        return found
-    index = torch.unravel_index(torch.tensor(start + found.worst_index[0]), one.shape)
-    return replace(found, worst_index=tuple(int(at) for at in index))
+    part = Part(start, start + _PART, tuple(one.shape))
+    return _located(compare(part.of(one), part.of(other)), part.index)
+
+
+def _located(found: Comparison, located: Callable[[tuple[int, ...]], tuple[int, ...]] | None) -> Comparison:
+    return found if located is None else replace(found, worst_index=located(found.worst_index))
 
 
 def _keep_worst(site: Site, found: Comparison) -> None:

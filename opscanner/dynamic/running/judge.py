@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import torch
 
-from opscanner.dynamic.running.calls import format_of
+from opscanner.dynamic.running.calls import format_of, index_at
 from opscanner.dynamic.running.screen import ulp_at
 from opscanner.precision.formats import FORMATS
 
@@ -122,7 +122,7 @@ def _judged(ours: torch.Tensor, reference: torch.Tensor, change: torch.Tensor, f
         lost=any_lost,
         median=float(ratio.median()),
         median_ulp=float(units.median()),
-        index=_unflattened(place, tuple(ratio.shape)),
+        index=index_at(place, ratio.shape),
         got=float(ours.reshape(-1)[place]),
         expected=float(reference.reshape(-1)[place]),
     )
@@ -152,11 +152,3 @@ def ulp_tensor(reference: torch.Tensor, format_: str) -> torch.Tensor:
 def _parts(tensor: torch.Tensor) -> torch.Tensor:
     plain = tensor.detach()
     return torch.view_as_real(plain).double() if plain.is_complex() else plain.double()
-
-
-def _unflattened(place: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-    index: list[int] = []
-    for size in reversed(shape):
-        index.append(place % size)
-        place //= size
-    return tuple(reversed(index))

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
+from typing import Any
 
 import torch
+
+from opscanner.dynamic.running.calls import tensors_of
 
 
 class Kind(Enum):
@@ -102,6 +106,14 @@ def written_names(operator: torch._ops.OpOverload) -> frozenset[str]:
     """Names of the arguments that a call writes to, for those that come as keywords."""
     arguments = operator._schema.arguments
     return frozenset(arguments[place].name for place in written_arguments(operator))
+
+
+def written_tensors(
+    operator: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Iterator[torch.Tensor]:
+    """The tensors that a call writes to, those in lists too."""
+    yield from tensors_of([args[place] for place in written_arguments(operator) if place < len(args)])
+    yield from tensors_of([value for name, value in kwargs.items() if name in written_names(operator)])
 
 
 @functools.cache

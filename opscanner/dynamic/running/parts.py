@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from opscanner.dynamic.running.calls import replaced, tensors_of
+from opscanner.dynamic.running.calls import index_at, replaced, tensors_of
 
 #: From so many elements on a part is taken, an eighth: a different one at each check of a site.
 LEAST = 1 << 16
@@ -29,9 +29,7 @@ class Part:
 
     def index(self, place: tuple[int, ...]) -> tuple[int, ...]:
         """Where in the whole tensor an element of the part is."""
-        if not place:
-            return place
-        return tuple(int(at) for at in torch.unravel_index(torch.tensor(self.start + place[0]), self.shape))
+        return index_at(self.start + place[0], self.shape) if place else place
 
 
 def part_of(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any], turn: int) -> Part | None:

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 import torch
 
-from opscanner.dynamic.running.calls import floats_of, is_float, replaced, tensors_of
-from opscanner.dynamic.running.kinds import base_name, has_workspace, is_random, written_arguments, written_names
+from opscanner.dynamic.running.calls import floats_of, is_float, once, replaced
+from opscanner.dynamic.running.kinds import base_name, has_workspace, is_random, written_arguments, written_tensors
 from opscanner.dynamic.running.noise import NoiseSource
 
 WIDER = {
@@ -74,7 +74,7 @@ class Perturbed:
 
     def arrange(self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Callable[[], Any] | None:
         if self.may_be_asked_again(operator):
-            others, words = replaced((list(args), dict(kwargs)), _memorized(self._quickly))
+            others, words = replaced((list(args), dict(kwargs)), once(self._quickly))
             return lambda: operator(*others, **words)
         return self.arrange_again(operator, args, kwargs)
 
@@ -107,7 +107,7 @@ class Upcast:
         if has_workspace(operator) or not any(one.dtype in WIDER for one in floats_of(args, kwargs)):
             return None
         kept = _kept_apart(operator, args, kwargs)
-        wide = _memorized(lambda one: one.to(WIDER[one.dtype]) if one.dtype in WIDER else kept(one))
+        wide = once(lambda one: one.to(WIDER[one.dtype]) if one.dtype in WIDER else kept(one))
         others, words = replaced(list(args), wide), replaced(dict(kwargs), wide)
         others = [WIDER.get(one, one) if isinstance(one, torch.dtype) else one for one in others]
         words = {name: WIDER.get(one, one) if isinstance(one, torch.dtype) else one for name, one in words.items()}
@@ -132,26 +132,13 @@ class Substituted:
         candidate = self._candidate(operator)
         if candidate is None:
             return None
-        copied = _memorized(_kept_apart(operator, args, kwargs))
+        copied = once(_kept_apart(operator, args, kwargs))
         others, words = replaced(list(args), copied), replaced(dict(kwargs), copied)
         return lambda: candidate(*others, **words)
 
     def _candidate(self, operator: Any) -> Callable[..., Any] | None:
         names = (operator, operator._overloadpacket, str(operator), f"aten.{base_name(operator)}", base_name(operator))
         return next((self._candidates[name] for name in names if name in self._candidates), None)
-
-
-def _memorized(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
-    """The same change for a tensor that is given twice: ``sub(x, x)`` stays 0."""
-    made: dict[int, torch.Tensor] = {}
-
-    def changed(tensor: torch.Tensor) -> torch.Tensor:
-        found = made.get(id(tensor))
-        if found is None:
-            found = made[id(tensor)] = change(tensor)
-        return found
-
-    return changed
 
 
 def moved_arguments(
@@ -163,7 +150,7 @@ def moved_arguments(
 ) -> tuple[list[Any], dict[str, Any]]:
     """The arguments, those of floating point moved, and those that the call writes to apart."""
     kept = _kept_apart(operator, args, kwargs)
-    change = _memorized(lambda one: noise.perturbed(one) if is_moved(one) else kept(one))
+    change = once(lambda one: noise.perturbed(one) if is_moved(one) else kept(one))
     return replaced(list(args), change), replaced(dict(kwargs), change)
 
 
@@ -171,7 +158,7 @@ def as_they_are(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -
     """The arguments as they are before the call: copied where the call writes over them."""
     if not written_arguments(operator):
         return args, kwargs
-    kept = _memorized(_kept_apart(operator, args, kwargs))
+    kept = once(_kept_apart(operator, args, kwargs))
     return replaced(list(args), kept), replaced(dict(kwargs), kept)
 
 
@@ -179,8 +166,5 @@ def _kept_apart(
     operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Callable[[torch.Tensor], torch.Tensor]:
     """Gives a tensor as it is, and a copy of one that the call writes to."""
-    places, names = written_arguments(operator), written_names(operator)
-    written = [args[place] for place in places if place < len(args)]
-    written += [value for name, value in kwargs.items() if name in names]
-    identities = {id(one) for one in tensors_of(written)}
+    identities = {id(one) for one in written_tensors(operator, args, kwargs)}
     return lambda tensor: tensor.clone() if id(tensor) in identities else tensor

@@ -35,8 +35,8 @@ from torch.nn.modules import module as module_hooks
 from torch.utils import _pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from opscanner.dynamic.running.calls import replaced, tensors_of
-from opscanner.dynamic.running.kinds import base_name, written_arguments, written_names
+from opscanner.dynamic.running.calls import once, replaced, tensors_of
+from opscanner.dynamic.running.kinds import base_name, written_tensors
 from opscanner.errors import OpscannerError, UsageError
 from opscanner.precision.formats import COMPLEX_PARTS, FORMATS, part_format
 
@@ -194,7 +194,7 @@ class Widening(TorchDispatchMode):  # type: ignore[misc]
 
     def _compute(self, func: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """An operator on wide arguments, with wide results; narrow tensors that it writes to are written to."""
-        written = [one for one in _written(func, args, kwargs) if self._is_narrow(one)]
+        written = [one for one in written_tensors(func, args, kwargs) if self._is_narrow(one)]
         stand_ins = {id(one): self._wide(one) for one in written}
         narrow_given = any(map(self._is_narrow, tensors_of(args, kwargs)))
 
@@ -235,10 +235,10 @@ class Widening(TorchDispatchMode):  # type: ignore[misc]
             return replaced(func(*args, **kwargs), self._wide_unless(args))
         if name.endswith("_like"):
             return self._wide(func(*args, **{**kwargs, "dtype": drawn}))
-        narrow = _once(lambda one: one.to(drawn) if one.dtype is self._to else one)
+        narrow = once(lambda one: one.to(drawn) if one.dtype is self._to else one)
         narrow_args, narrow_kwargs = replaced((tuple(args), dict(kwargs)), narrow)
         result = func(*narrow_args, **narrow_kwargs)
-        written = list(_written(func, args, kwargs))
+        written = list(written_tensors(func, args, kwargs))
         for one in written:
             one.copy_(narrow(one))
         originals = {id(narrow(one)): one for one in written}
@@ -271,12 +271,6 @@ class Widening(TorchDispatchMode):  # type: ignore[misc]
         seen = func(x, dtype)
         # Numbers put together from integers are what they are, but no longer share memory with them.
         return self._wide(seen)
-
-
-def _written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[torch.Tensor]:
-    """The tensors that an operator writes to."""
-    yield from tensors_of([args[place] for place in written_arguments(func) if place < len(args)])
-    yield from tensors_of([value for key, value in kwargs.items() if key in written_names(func)])
 
 
 def run_wide(
@@ -318,7 +312,7 @@ def run_wide(
     kwargs = {} if kwargs is None else dict(kwargs)
     module = function_or_module if isinstance(function_or_module, torch.nn.Module) else None
     state = {} if module is None else dict(_state_of(module))
-    cast = _once(lambda one: _cast_copy(one, to))
+    cast = once(lambda one: _cast_copy(one, to))
     wide_state = {name: cast(one) for name, one in state.items()}
     given = _pytree.tree_leaves((args, kwargs))
     drawn = format_of_most([*state.values(), *(one for one in given if isinstance(one, torch.Tensor))], to)
@@ -349,18 +343,6 @@ def _cast_copy(tensor: torch.Tensor, to: torch.dtype) -> torch.Tensor:
     if tensor.is_quantized:
         return tensor.detach().clone()
     return tensor.detach().to(widened_dtype(tensor.dtype, to), copy=True)
-
-
-def _once(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
-    """The same change for a tensor that is given twice."""
-    made: dict[int, torch.Tensor] = {}
-
-    def changed(tensor: torch.Tensor) -> torch.Tensor:
-        if id(tensor) not in made:
-            made[id(tensor)] = change(tensor)
-        return made[id(tensor)]
-
-    return changed
 
 
 def format_of_most(tensors: Sequence[torch.Tensor], to: torch.dtype) -> torch.dtype | None:
